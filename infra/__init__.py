@@ -1,0 +1,1 @@
+"""What each server needs to run, and the toolchain that installs it."""

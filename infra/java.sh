@@ -1,0 +1,21 @@
+# shellcheck shell=bash disable=SC2034
+# How the JVM servers are run; sourced by their `start`. Environment: HEAP (such as 512m), JAVA_HOME if set.
+
+toolchain=$PWD/.lakehouse/toolchain
+java=${JAVA_HOME:+$JAVA_HOME/bin/}java
+# One collector thread and a small start suit several JVMs on one small machine. A JVM that runs out of memory ends,
+# so that its supervisor brings it back whole.
+java_options=(
+  "-Xmx$HEAP" -Xms32m -Xss512k -XX:+UseSerialGC -XX:ReservedCodeCacheSize=96m -XX:-UsePerfData
+  -XX:+ExitOnOutOfMemoryError -XX:+ErrorFileToStderr -Djava.awt.headless=true -Dfile.encoding=UTF-8 -Duser.timezone=UTC
+)
+
+# render TEMPLATE: prints it with every ${NAME} replaced by that variable; an unset one is an error.
+render() {
+  local text
+  text=$(<"$1")
+  while [[ $text =~ \$\{([A-Za-z_]+)\} ]]; do
+    text=${text//"${BASH_REMATCH[0]}"/"${!BASH_REMATCH[1]}"}
+  done
+  printf '%s\n' "$text"
+}

@@ -1,0 +1,1 @@
+"""Dataset names, OpenLineage facets, emitting and storing them. Empty until lineage arrives."""

@@ -1,0 +1,50 @@
+"""Admit: which change rows go on, and which become dead letters. In this release: what can't be decoded or keyed."""
+
+from collections.abc import Sequence
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+NO_KEY = "no_key"
+TRUNCATE = "t"
+OPERATIONS = ("c", "r", "u", "d", TRUNCATE)
+UNKNOWN_OPERATION = "unknown_operation"
+
+EXPLANATIONS = {
+    "not_avro": "the value isn't in Confluent's wire format (a zero byte, a schema id, Avro)",
+    "unknown_schema": "the schema registry has no schema of this id",
+    "foreign_schema": "the schema isn't that of a change event of this topic's table",
+    "unsupported_type": "a column has a type which the lake can't hold yet",
+    "undecodable": "the bytes don't decode with the schema they name, or hold no row",
+    "unrepresentable_value": "a value is outside what the lake's type can hold",
+    NO_KEY: "a change of an existing row needs a key, and the event has none",
+    UNKNOWN_OPERATION: "the operation isn't one of Debezium's",
+    "unavailable_value": "an unchanged value was left out of the event, and the lake has no earlier one",
+}
+
+
+def admit(changes: DataFrame, keys: Sequence[str]) -> DataFrame:
+    """``changes`` with ``problem`` set as well on rows that can't be keyed: a null in the key, or no key at all where
+    an existing row is changed. ``keys`` is empty for a table without a key."""
+    row = F.col("row")
+    operation = F.col("op")
+    if keys:
+        missing = F.lit(False)
+        for key in keys:
+            missing = missing | row.getField(key).isNull()
+        unkeyed = (operation != TRUNCATE) & missing
+    else:
+        unkeyed = operation.isin("u", "d")
+    problem = (
+        F.when(F.col("problem").isNotNull(), F.col("problem"))
+        .when(~operation.isin(*OPERATIONS), F.lit(UNKNOWN_OPERATION))
+        .when(unkeyed, F.lit(NO_KEY))
+    )
+    return changes.withColumn("problem", problem)
+
+
+def explain(problem: Column) -> Column:
+    """The sentence for a problem (``code`` or ``code: detail``), for the people who read dead letters."""
+    code, detail = F.split_part(problem, F.lit(": "), F.lit(1)), F.regexp_extract(problem, "^[a-z_]+: (.*)$", 1)
+    sentences = F.create_map(*[F.lit(text) for pair in EXPLANATIONS.items() for text in pair])
+    return F.concat(F.coalesce(sentences[code], code), F.when(detail != "", F.concat(F.lit(": "), detail)).otherwise(""))

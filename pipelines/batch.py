@@ -1,0 +1,88 @@
+"""A batch: every captured topic's records, split by table and merged side by side."""
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from queue import SimpleQueue
+
+from pyspark.sql import DataFrame, SparkSession
+from structlog.stdlib import BoundLogger
+
+from pipelines.deadletters import DeadLetters
+from pipelines.profile import TopicProfile, profile
+from pipelines.read import HEARTBEAT_TABLE
+from pipelines.registry import SchemaRegistry
+from pipelines.settings import MirrorSettings
+from pipelines.table import Outcome, TableMirror
+
+PIPELINE = "mirror"
+TABLES_SIDE_BY_SIDE = 3
+
+
+class BatchMirror:
+    """What ``foreachBatch`` calls. A batch either ends with every table committed, or raises and is tried again."""
+
+    def __init__(self, spark: SparkSession, settings: MirrorSettings, log: BoundLogger) -> None:
+        self._settings, self._log = settings, log
+        self._registry = SchemaRegistry(str(settings.schema_registry_url))
+        self._letters = DeadLetters(spark, settings.kafka_bootstrap, PIPELINE)
+        self._tables: dict[str, TableMirror] = {}
+        self._pool = ThreadPoolExecutor(TABLES_SIDE_BY_SIDE, thread_name_prefix="table")
+        # A session's settings carry one commit's ledger, so a session serves one table at a time.
+        self._sessions: SimpleQueue[SparkSession] = SimpleQueue()
+        for _ in range(TABLES_SIDE_BY_SIDE):
+            self._sessions.put(spark.newSession())
+
+    def __call__(self, batch: DataFrame, number: int) -> None:
+        """Mirror one batch and log a line about it."""
+        started = time.monotonic()
+        batch.persist()
+        try:
+            topics = profile(batch, self._settings.unavailable_value)
+            profiled = time.monotonic()
+            heartbeat = f"{self._settings.source_name}.{HEARTBEAT_TABLE}"
+            jobs = [self._pool.submit(self._one, batch, t, number) for name, t in topics.items() if name != heartbeat]
+            outcomes = [job.result() for job in jobs]
+        finally:
+            batch.unpersist()
+        if outcomes:
+            self._report(number, outcomes, profiled - started, time.monotonic() - started)
+
+    def _one(self, batch: DataFrame, seen: TopicProfile, number: int) -> Outcome:
+        mirror = self._tables.get(seen.topic)
+        if mirror is None:
+            settings = self._settings
+            mirror = self._tables[seen.topic] = TableMirror(
+                seen.topic, settings.source_name, PIPELINE, self._registry, self._letters, settings.unavailable_value
+            )
+        with self._session() as session:
+            return mirror.mirror(batch, seen, number, session)
+
+    @contextmanager
+    def _session(self) -> Iterator[SparkSession]:
+        session = self._sessions.get()
+        try:
+            yield session
+        finally:
+            self._sessions.put(session)
+
+    def _report(self, number: int, outcomes: list[Outcome], profile_s: float, total_s: float) -> None:
+        stages: dict[str, int] = {"profile": round(profile_s * 1000)}
+        for outcome in outcomes:
+            for stage, ms in outcome.ms.items():
+                stages[stage] = stages.get(stage, 0) + ms
+        oldest = min((o.oldest_commit for o in outcomes if o.oldest_commit is not None), default=None)
+        now = time.time()
+        self._log.info(
+            "batch",
+            batch=number,
+            rows={outcome.topic: outcome.rows for outcome in sorted(outcomes, key=lambda o: o.topic)},
+            merged=sum(outcome.merged for outcome in outcomes),
+            dead_lettered=sum(outcome.dead for outcome in outcomes),
+            skipped=sum(outcome.skipped for outcome in outcomes),
+            tables_committed=sum(outcome.committed for outcome in outcomes),
+            ms=round(total_s * 1000),
+            stage_ms=stages,
+            lag_ms=None if oldest is None else round((now - oldest) * 1000),
+        )

@@ -1,0 +1,94 @@
+"""Decode: raw records of one topic to typed change rows.
+
+Gives one row for each record that isn't a tombstone, with the columns of ``CHANGE_COLUMNS``: position, ``op`` (Debezium's
+letter), ``lsn``, ``committed_at``, ``row`` (struct of the source's columns in the lake's types: the new state, or for a
+delete the key), ``unavailable`` (struct of booleans, one a toastable column), ``old_key`` (the key before a key change,
+as JSON, on the create that follows it) and ``problem`` (null, or why the record can't be used). Bytes that can't be
+decoded give a problem, never an error.
+"""
+
+from collections.abc import Mapping
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.avro.functions import from_avro
+
+from pipelines.profile import HEADER_BYTES, schema_id
+from pipelines.sources.postgres.envelope import SourceColumn, TableShape
+from pipelines.sources.postgres.types import is_unavailable
+
+CHANGE_COLUMNS = ("partition", "offset", "op", "lsn", "committed_at", "row", "unavailable", "old_key", "problem")
+OLD_KEY_HEADER = "__debezium.oldkey"
+
+NOT_AVRO = "not_avro"
+UNKNOWN_SCHEMA = "unknown_schema"
+UNDECODABLE = "undecodable"
+UNREPRESENTABLE = "unrepresentable_value"
+
+
+def decode(
+    raw: DataFrame, shape: TableShape, writers: Mapping[int, str], rejected: Mapping[int, str], placeholder: str
+) -> DataFrame:
+    """Change rows of ``raw``, which holds one topic.
+
+    ``writers``: schema id to Avro writer schema; ``rejected``: schema id to the problem with every record that has it.
+    """
+    records = raw.where(F.col("value").isNotNull()).select(
+        "partition", "offset", "headers", schema_id("value").alias("schema_id"),
+        F.expr(f"substring(value, {HEADER_BYTES + 1})").alias("body"),
+    )
+    decoded = records.select(
+        "partition", "offset", "schema_id", _old_key().alias("old_key"), _event(shape, writers).alias("event")
+    )
+    image = F.when(F.col("event.op") == "d", F.col("event.before")).otherwise(F.col("event.after"))
+    opened = decoded.select("partition", "offset", "schema_id", "old_key", "event", image.alias("image"))
+    return opened.select(
+        "partition",
+        "offset",
+        F.col("event.op").alias("op"),
+        F.col("event.source.lsn").alias("lsn"),
+        F.timestamp_micros("event.source.ts_us").alias("committed_at"),
+        F.struct(*[_value(c).alias(c.name) for c in shape.columns]).alias("row"),
+        F.struct(
+            F.lit(None).cast("boolean").alias(""),
+            *[is_unavailable(_raw(c), c.avro, placeholder).alias(c.name) for c in shape.toastable],
+        ).alias("unavailable"),
+        "old_key",
+        _problem(shape, rejected, placeholder).alias("problem"),
+    )
+
+
+def _event(shape: TableShape, writers: Mapping[int, str]) -> Column:
+    options = {"avroSchema": shape.reader_schema, "mode": "PERMISSIVE"}
+    event = F.lit(None)
+    for writer_id, writer in sorted(writers.items()):
+        event = F.when(F.col("schema_id") == writer_id, from_avro(F.col("body"), writer, options)).otherwise(event)
+    return event
+
+
+def _old_key() -> Column:
+    header = F.filter(F.col("headers"), lambda h: h["key"] == F.lit(OLD_KEY_HEADER))
+    return F.get(header, 0)["value"].cast("string")
+
+
+def _raw(column: SourceColumn) -> Column:
+    return F.col("image").getField(column.name)
+
+
+def _value(column: SourceColumn) -> Column:
+    return column.type.convert(_raw(column))
+
+
+def _problem(shape: TableShape, rejected: Mapping[int, str], placeholder: str) -> Column:
+    problem = F.when(F.col("schema_id").isNull(), F.lit(NOT_AVRO))
+    for rejected_id, why in sorted(rejected.items()):
+        problem = problem.when(F.col("schema_id") == rejected_id, F.lit(why))
+    has_row = F.col("image").isNotNull() | (F.col("event.op") == "t")
+    problem = problem.when(
+        F.col("event.op").isNull() | ~has_row | F.col("event.source.lsn").isNull(), F.lit(UNDECODABLE)
+    )
+    for column in shape.columns:
+        if column.type.fallible:
+            lost = (F.col("event.op") != "d") & _raw(column).isNotNull() & _value(column).isNull()
+            problem = problem.when(lost, F.lit(f"{UNREPRESENTABLE}: {column.name}"))
+    return problem

@@ -1,0 +1,18 @@
+"""Errors say what is to be done: stop and tell a person, or try the batch again. (What is wrong with one record is not
+an error of the pipeline: it becomes a dead letter.)"""
+
+
+class PipelineError(Exception):
+    """Base of this package's errors."""
+
+
+class StopPipeline(PipelineError):
+    """Going on would lose or alter data; a person must act. The message ends with what to do next."""
+
+
+class RetryBatch(PipelineError):
+    """A server did not answer or a commit lost a race; the same batch may be tried again as it is."""
+
+
+class UnknownSchema(PipelineError):
+    """The registry answers, and has no schema of this id."""

@@ -1,0 +1,95 @@
+"""Evolve: make the table fit the changes. In this release: create it."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from pipelines.errors import StopPipeline
+from pipelines.fold import TECHNICAL
+from pipelines.iceberg import Lake, LakeTable
+from pipelines.sources.postgres.envelope import TableShape
+
+TECHNICAL_TYPES = {"_kafka_partition": "int", "_kafka_offset": "long", "_lsn": "long", "_committed_at": "timestamptz"}
+KEY_COLUMNS = "lakehouse.key-columns"
+
+
+def lake_name(shape: TableShape) -> str:
+    """The table's name in the lake: its own, prefixed by its schema unless that is ``public``."""
+    return shape.table_name if shape.schema_name == "public" else f"{shape.schema_name}_{shape.table_name}"
+
+
+def iceberg_schema(shape: TableShape, keys: Sequence[str]) -> dict[str, Any]:
+    """The table's schema in Iceberg's JSON form: the source's columns, then the technical ones; the key required."""
+    identifiers = _Identifiers()
+    fields = [
+        {"id": identifiers.take(), "name": c.name, "required": c.name in keys, "type": identifiers.number(c.type.iceberg)}
+        for c in shape.columns
+    ]
+    fields += [
+        {"id": identifiers.take(), "name": name, "required": False, "type": TECHNICAL_TYPES[name]} for name in TECHNICAL
+    ]
+    key_ids = [field["id"] for field in fields if field["name"] in keys]
+    return {"type": "struct", "schema-id": 0, "identifier-field-ids": key_ids, "fields": fields}
+
+
+def create_table(lake: Lake, namespace: str, shape: TableShape, keys: Sequence[str]) -> LakeTable:
+    """Create the mirror of a source table."""
+    clash = set(shape.column_names) & set(TECHNICAL)
+    if clash:
+        raise StopPipeline(
+            f"{shape.topic} has the column {sorted(clash)[0]}, a name which the lake uses itself: rename it in the source,"
+            " or leave the table out of the publication"
+        )
+    return lake.create(
+        namespace,
+        lake_name(shape),
+        iceberg_schema(shape, keys),
+        {
+            "lakehouse.source": namespace,
+            "lakehouse.source-schema": shape.schema_name,
+            "lakehouse.source-table": shape.table_name,
+            "lakehouse.topic": shape.topic,
+            KEY_COLUMNS: json.dumps(list(keys)),
+        },
+    )
+
+
+def check_fits(table: LakeTable, shape: TableShape, keys: Sequence[str]) -> None:
+    """Raise StopPipeline unless the table can hold the changes as they are; says what differs and what to do."""
+    expected = {c.name: _printed(c.type.iceberg) for c in shape.columns}
+    present = {name: kind for name, kind in table.column_types.items() if name not in TECHNICAL}
+    known_keys = json.loads(table.properties[KEY_COLUMNS])
+    differences = [f"column {n} {k} is new in the source" for n, k in expected.items() if n not in present]
+    differences += [
+        f"column {n} is {present[n]} in the lake and {k} in the source"
+        for n, k in expected.items()
+        if n in present and present[n] != k
+    ]
+    if sorted(known_keys) != sorted(keys):
+        differences.append(f"the key is {known_keys} in the lake and {list(keys)} in the source")
+    if differences:
+        raise StopPipeline(
+            f"{shape.topic} changed its schema, and this release only creates tables: {'; '.join(differences)}."
+            f" Nothing of this batch was merged into {table.sql_name}. Undo the change in the source, or drop the table"
+            " from the lake to have it mirrored anew."
+        )
+
+
+class _Identifiers:
+    """Field ids, each used once."""
+
+    def __init__(self) -> None:
+        self._last = 0
+
+    def take(self) -> int:
+        self._last += 1
+        return self._last
+
+    def number(self, kind: Any) -> Any:
+        if isinstance(kind, dict):
+            return {**kind, "element-id": self.take(), "element": self.number(kind["element"])}
+        return kind
+
+
+def _printed(kind: Any) -> str:
+    return f"list<{_printed(kind['element'])}>" if isinstance(kind, dict) else str(kind)

@@ -1,0 +1,65 @@
+"""Fold: the newest state of each key in a batch of change rows.
+
+The Kafka offset orders (one key, one partition). A value that PostgreSQL left out of an update because it hadn't changed
+is taken from the newest earlier event of the batch that holds it, and otherwise left to the table, which ``keep`` says.
+"""
+
+from collections.abc import Sequence
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from pipelines.sources.postgres.envelope import TableShape
+
+DELETE, UPSERT = "d", "u"
+# Technical column of the lake to the change row's field. (Iceberg reserves `_partition` itself.)
+TECHNICAL = {
+    "_kafka_partition": "partition", "_kafka_offset": "offset", "_lsn": "lsn", "_committed_at": "committed_at",
+}
+OP, KEEP = "__op", "__keep"
+
+
+def fold(changes: DataFrame, shape: TableShape, keys: Sequence[str], has_unavailable: bool) -> DataFrame:
+    """One row a key: the source's columns, the technical ones, ``__op`` (``u`` or ``d``), and with ``has_unavailable``
+    ``__keep``, a struct of booleans that says which columns the table's own value stays in.
+
+    ``changes``: rows of :mod:`pipelines.decode` without a problem and without truncates.
+    """
+    values = F.col("row")
+    newest = F.max_by(
+        F.struct("op", "partition", "offset", "lsn", "committed_at", "row"), F.col("offset")
+    ).alias("newest")
+    inherited = [_newest_known(column.name) for column in shape.toastable] if has_unavailable else []
+    key_columns = [values.getField(key).alias(f"key_{index}") for index, key in enumerate(keys)]
+    folded = changes.groupBy(*key_columns).agg(newest, *inherited)
+    return folded.select(*_columns(shape, has_unavailable))
+
+
+def positions(changes: DataFrame, shape: TableShape) -> DataFrame:
+    """The rows of a table without a key as they are: what :func:`fold` gives when every event is a row of its own."""
+    newest = F.struct("op", "partition", "offset", "lsn", "committed_at", "row").alias("newest")
+    return changes.select(newest).select(*_columns(shape, has_unavailable=False))
+
+
+def _newest_known(column: str) -> Column:
+    known = (F.col("op") != DELETE) & ~F.col("unavailable").getField(column)
+    value = F.struct(F.col("row").getField(column).alias("value"))
+    return F.max_by(F.when(known, value), F.when(known, F.col("offset"))).alias(f"known_{column}")
+
+
+def _columns(shape: TableShape, has_unavailable: bool) -> list[Column]:
+    row = F.col("newest").getField("row")
+    toastable = {column.name for column in shape.toastable} if has_unavailable else set()
+    known = {name: F.col(f"`known_{name.replace('`', '``')}`") for name in toastable}
+    deleted = F.col("newest.op") == DELETE
+    columns = [
+        (known[name].getField("value") if name in known else row.getField(name)).alias(name)
+        for name in shape.column_names
+    ]
+    technical = [F.col(f"newest.{field}").alias(name) for name, field in TECHNICAL.items()]
+    operation = F.when(deleted, F.lit(DELETE)).otherwise(F.lit(UPSERT)).alias(OP)
+    keep = [
+        F.struct(*[(~deleted & known[c.name].isNull()).alias(c.name) for c in shape.toastable if c.name in known])
+        .alias(KEEP)
+    ]
+    return [*columns, *technical, operation, *(keep if toastable else [])]

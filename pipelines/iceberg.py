@@ -1,0 +1,109 @@
+"""Iceberg tables through the catalog that the Spark session already has: create, look up, read snapshot summaries."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
+
+from pipelines.identifiers import quote_path
+from pipelines.session import CATALOG
+
+TABLE_PROPERTIES = {
+    "format-version": "3",
+    "write.merge.mode": "merge-on-read",
+    "write.update.mode": "merge-on-read",
+    "write.delete.mode": "merge-on-read",
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.previous-versions-max": "50",
+    "write.distribution-mode": "none",
+    "commit.retry.num-retries": "10",
+}
+
+
+class LakeTable:
+    """A table of the lake as of its last look-up; ``refresh`` looks again."""
+
+    def __init__(self, namespace: str, name: str, table: Any) -> None:
+        self.namespace, self.name, self._table = namespace, name, table
+
+    @property
+    def sql_name(self) -> str:
+        """The table's name in Spark SQL, quoted."""
+        return quote_path((CATALOG, self.namespace, self.name))
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """Table properties."""
+        return dict(self._table.properties())
+
+    @property
+    def column_types(self) -> dict[str, str]:
+        """Column name to Iceberg type, as Iceberg prints it."""
+        return {field.name(): field.type().toString() for field in self._table.schema().columns()}
+
+    def refresh(self) -> None:
+        """See what others have committed."""
+        self._table.refresh()
+
+    def summaries(self) -> Iterator[dict[str, str]]:
+        """Snapshot summaries from the current snapshot back along its ancestors."""
+        snapshot = self._table.currentSnapshot()
+        while snapshot is not None:
+            yield dict(snapshot.summary())
+            parent = snapshot.parentId()
+            snapshot = None if parent is None else self._table.snapshot(parent)
+
+
+class Lake:
+    """The catalog named ``lake`` of a Spark session."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._jvm = spark._jvm
+        self._spark = spark._jsparkSession
+        self._catalog_object: Any = None
+
+    def table(self, namespace: str, name: str) -> LakeTable | None:
+        """The table, or None if it doesn't exist."""
+        identifier = self._identifier(namespace, name)
+        if not self._catalog.tableExists(identifier):
+            return None
+        return LakeTable(namespace, name, self._catalog.loadTable(identifier))
+
+    def create(self, namespace: str, name: str, schema: dict[str, Any], properties: dict[str, str]) -> LakeTable:
+        """Create a table of format v3 with merge-on-read; ``schema`` in Iceberg's JSON form."""
+        self._ensure_namespace(namespace)
+        java_schema = self._jvm.org.apache.iceberg.SchemaParser.fromJson(json.dumps(schema))
+        builder = self._catalog.buildTable(self._identifier(namespace, name), java_schema)
+        for key, value in {**TABLE_PROPERTIES, **properties}.items():
+            builder = builder.withProperty(key, value)
+        return LakeTable(namespace, name, builder.create())
+
+    @property
+    def _catalog(self) -> Any:
+        if self._catalog_object is None:
+            spark3 = self._jvm.org.apache.iceberg.spark.Spark3Util
+            self._catalog_object = spark3.loadIcebergCatalog(self._spark, CATALOG)
+        return self._catalog_object
+
+    def _identifier(self, namespace: str, name: str) -> Any:
+        space = self._jvm.org.apache.iceberg.catalog.Namespace.of(_strings(self._jvm, namespace))
+        return self._jvm.org.apache.iceberg.catalog.TableIdentifier.of(space, name)
+
+    def _ensure_namespace(self, namespace: str) -> None:
+        space = self._jvm.org.apache.iceberg.catalog.Namespace.of(_strings(self._jvm, namespace))
+        if self._catalog.namespaceExists(space):
+            return
+        try:
+            self._catalog.createNamespace(space)
+        except Py4JJavaError as error:
+            if "AlreadyExists" not in error.java_exception.getClass().getName():
+                raise
+
+
+def _strings(jvm: Any, *values: str) -> Any:
+    array = jvm.java.lang.reflect.Array.newInstance(jvm.java.lang.Class.forName("java.lang.String"), len(values))
+    for index, value in enumerate(values):
+        array[index] = value
+    return array

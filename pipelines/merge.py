@@ -1,0 +1,83 @@
+"""Merge: the folded changes of a batch into the table, in one commit that carries the ledger."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from pipelines.fold import DELETE, KEEP, OP, TECHNICAL
+from pipelines.identifiers import literal, quote
+
+SNAPSHOT_PROPERTY = "spark.sql.iceberg.snapshot-property."
+
+
+@dataclass(frozen=True)
+class MergePlan:
+    """What a merge statement is made of.
+
+    ``kept``: columns whose value in the table may have to stay (``__keep`` of :mod:`pipelines.fold`). ``bounds``: key
+    column to the least and greatest value among the changes, by which files are skipped. ``truncated_lsn``: rows older
+    than this go.
+    """
+
+    target: str
+    changes: str
+    columns: tuple[str, ...]
+    keys: tuple[str, ...]
+    kept: tuple[str, ...] = ()
+    bounds: Mapping[str, tuple[Any, Any]] | None = None
+    truncated_lsn: int | None = None
+
+
+def merge_sql(plan: MergePlan) -> str:
+    """The MERGE statement: deletes, updates and inserts; an older event never replaces a newer row."""
+    condition = " AND ".join([*(f"t.{quote(k)} = c.{quote(k)}" for k in plan.keys), *_bounds(plan.bounds or {})])
+    every = [*plan.columns, *TECHNICAL]
+    assignments = ", ".join(f"t.{quote(name)} = {_new_value(name, plan.kept)}" for name in every)
+    complete = "".join(f" AND NOT c.{quote(KEEP)}.{quote(name)}" for name in plan.kept)
+    names = ", ".join(quote(name) for name in every)
+    values = ", ".join(f"c.{quote(name)}" for name in every)
+    lines = [
+        f"MERGE INTO {plan.target} AS t USING {plan.changes} AS c ON {condition}",
+        f"WHEN MATCHED AND c._lsn >= t._lsn AND c.{OP} = '{DELETE}' THEN DELETE",
+        f"WHEN MATCHED AND c._lsn >= t._lsn THEN UPDATE SET {assignments}",
+        f"WHEN NOT MATCHED AND c.{OP} <> '{DELETE}'{complete} THEN INSERT ({names}) VALUES ({values})",
+    ]
+    if plan.truncated_lsn is not None:
+        lines.append(f"WHEN NOT MATCHED BY SOURCE AND t._lsn < {plan.truncated_lsn:d} THEN DELETE")
+    return "\n".join(lines)
+
+
+def append_sql(plan: MergePlan) -> str:
+    """The INSERT for a table that has no rows yet, or has no key."""
+    names = ", ".join(quote(name) for name in [*plan.columns, *TECHNICAL])
+    return f"INSERT INTO {plan.target} ({names}) SELECT {names} FROM {plan.changes} WHERE {OP} <> '{DELETE}'"
+
+
+def commit(session: SparkSession, statement: str, summary: Mapping[str, str]) -> None:
+    """Run ``statement`` so that its one commit carries ``summary``. The session must serve one statement at a time."""
+    keys = [SNAPSHOT_PROPERTY + key for key in summary]
+    for key, value in zip(keys, summary.values(), strict=True):
+        session.conf.set(key, value)
+    try:
+        session.sql(statement)
+    finally:
+        for key in keys:
+            session.conf.unset(key)
+
+
+def _new_value(name: str, kept: Sequence[str]) -> str:
+    new = f"c.{quote(name)}"
+    return f"CASE WHEN c.{quote(KEEP)}.{quote(name)} THEN t.{quote(name)} ELSE {new} END" if name in kept else new
+
+
+def _bounds(bounds: Mapping[str, tuple[Any, Any]]) -> list[str]:
+    return [
+        f"t.{quote(key)} >= {_literal(low)} AND t.{quote(key)} <= {_literal(high)}"
+        for key, (low, high) in bounds.items()
+    ]
+
+
+def _literal(value: Any) -> str:
+    return literal(value) if isinstance(value, str) else f"{value:d}"

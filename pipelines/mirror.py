@@ -1,0 +1,90 @@
+"""The mirror's process: one streaming query from the captured topics to the lake, until it is told to stop."""
+
+import signal
+import sys
+from threading import Event
+from types import FrameType
+
+import structlog
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming import StreamingQuery
+from structlog.stdlib import BoundLogger
+
+from pipelines.batch import BatchMirror
+from pipelines.position import PositionPublisher
+from pipelines.read import read_stream
+from pipelines.session import start_session
+from pipelines.settings import MirrorSettings
+
+POLL_SECONDS = 0.2
+TRIGGER = "500 milliseconds"
+
+
+def main() -> int:
+    """Run until SIGTERM or SIGINT (0), or until the query fails (1; the service's supervisor starts it anew)."""
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            structlog.processors.JSONRenderer(),
+        ]
+    )
+    log: BoundLogger = structlog.get_logger()
+    stop = Event()
+
+    def ask_to_stop(number: int, _: FrameType | None) -> None:
+        log.info("stopping", signal=signal.Signals(number).name)
+        stop.set()
+
+    signal.signal(signal.SIGTERM, ask_to_stop)
+    signal.signal(signal.SIGINT, ask_to_stop)
+    settings = MirrorSettings()
+    spark = start_session(settings, f"mirror {settings.source_name}")
+    spark.sparkContext.setLogLevel("WARN")
+    log.info("started", source=settings.source_name, schemas=settings.schemas, spark=settings.spark_master)
+    try:
+        return _run(spark, settings, stop, log)
+    finally:
+        spark.stop()
+
+
+def _run(spark: SparkSession, settings: MirrorSettings, stop: Event, log: BoundLogger) -> int:
+    query = (
+        read_stream(spark, settings)
+        .writeStream.queryName("mirror")
+        .foreachBatch(BatchMirror(spark, settings, log))
+        .option("checkpointLocation", str((settings.state_dir / "checkpoint").resolve()))
+        .trigger(processingTime=TRIGGER)
+        .start()
+    )
+    publisher = PositionPublisher(settings.kafka_bootstrap, log)
+    alive = settings.state_dir / "alive"
+    while query.isActive and not stop.wait(POLL_SECONDS):
+        alive.touch()
+        _publish(query, publisher)
+    if query.isActive:
+        query.stop()
+        _publish(query, publisher)
+        log.info("stopped")
+        return 0
+    return _failed(query, log)
+
+
+def _publish(query: StreamingQuery, publisher: PositionPublisher) -> None:
+    progress = query.lastProgress
+    if progress is not None and progress["sources"]:
+        publisher.publish(progress["sources"][0]["endOffset"])
+
+
+def _failed(query: StreamingQuery, log: BoundLogger) -> int:
+    try:
+        query.awaitTermination(1)
+    except StreamingQueryException as error:
+        log.error("stopped_by_error", error=str(error))
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,41 @@
+"""Position: how far the mirror has come, for lag tools and ``lakehouse wait``, as a consumer group's offsets.
+
+Written after a batch is whole in the lake. It is never used to resume: that is the ledger's.
+"""
+
+import json
+from typing import Any
+
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
+from structlog.stdlib import BoundLogger
+
+GROUP = "lakehouse.mirror"
+TIMEOUT_SECONDS = 10
+
+
+class PositionPublisher:
+    """Publishes end offsets of finished batches. A broker that doesn't answer is logged; the stream goes on."""
+
+    def __init__(self, kafka_bootstrap: str, log: BoundLogger) -> None:
+        self._admin = AdminClient({"bootstrap.servers": kafka_bootstrap})
+        self._log = log
+        self._published: str | None = None
+
+    def publish(self, end_offsets: str | None) -> None:
+        """``end_offsets``: the source's end offsets as Spark's progress gives them, JSON topic → partition → offset."""
+        if end_offsets is None or end_offsets == self._published:
+            return
+        offsets: dict[str, dict[str, Any]] = json.loads(end_offsets)
+        partitions = [
+            TopicPartition(topic, int(partition), int(offset))
+            for topic, by_partition in offsets.items()
+            for partition, offset in by_partition.items()
+        ]
+        try:
+            request = self._admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(GROUP, partitions)])
+            request[GROUP].result(timeout=TIMEOUT_SECONDS)
+        except (KafkaException, TimeoutError) as error:
+            self._log.warning("position_not_published", error=str(error))
+            return
+        self._published = end_offsets

@@ -1,0 +1,72 @@
+"""Profile: what a batch of raw records holds, by topic, found in one pass without decoding."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import functions as F
+
+MAGIC = b"\x00"
+HEADER_BYTES = 5
+
+
+@dataclass
+class TopicProfile:
+    """One topic's share of a batch. ``ranges``: partition to first offset and the one after the last."""
+
+    topic: str
+    ranges: dict[int, tuple[int, int]] = field(default_factory=dict)
+    schema_ids: dict[int, int] = field(default_factory=dict)
+    key_schema_ids: set[int] = field(default_factory=set)
+    rows: int = 0
+    unframed: int = 0
+    has_unavailable: bool = False
+
+    @property
+    def newest_schema_id(self) -> int | None:
+        """The schema id that came last, by offset."""
+        return max(self.schema_ids, key=lambda schema: self.schema_ids[schema], default=None)
+
+
+def schema_id(column: str) -> Column:
+    """The schema id in Confluent's wire format (a zero byte, four bytes of id); null where the bytes aren't that."""
+    value = F.col(column)
+    framed = (F.length(value) > HEADER_BYTES) & (F.substring(value, 1, 1) == F.lit(MAGIC))
+    return F.when(framed, F.conv(F.hex(F.substring(value, 2, 4)), 16, 10).cast("int"))
+
+
+def profile(batch: DataFrame, placeholder: str) -> dict[str, TopicProfile]:
+    """Topic to profile. ``has_unavailable`` may be true without need, never false wrongly, for a text or binary value
+    (it looks for the placeholder's bytes)."""
+    unavailable = F.coalesce(F.contains(F.col("value"), F.lit(placeholder.encode())), F.lit(False))
+    rows = (
+        batch.groupBy(
+            "topic", "partition", schema_id("value").alias("schema_id"), schema_id("key").alias("key_schema_id"),
+            F.col("value").isNull().alias("tombstone"),
+        )
+        .agg(
+            F.count("*").alias("rows"), F.min("offset").alias("first"), F.max("offset").alias("last"),
+            F.max(unavailable).alias("unavailable"),
+        )
+        .collect()
+    )
+    return _by_topic(rows)
+
+
+def _by_topic(rows: Iterable[Row]) -> dict[str, TopicProfile]:
+    topics: dict[str, TopicProfile] = {}
+    for row in rows:
+        seen = topics.setdefault(row.topic, TopicProfile(row.topic))
+        first, following = seen.ranges.get(row.partition, (row.first, row.last + 1))
+        seen.ranges[row.partition] = (min(first, row.first), max(following, row.last + 1))
+        seen.rows += row.rows
+        seen.has_unavailable |= row.unavailable
+        if row.key_schema_id is not None:
+            seen.key_schema_ids.add(row.key_schema_id)
+        if row.tombstone:
+            continue
+        if row.schema_id is None:
+            seen.unframed += row.rows
+        else:
+            seen.schema_ids[row.schema_id] = max(row.last, seen.schema_ids.get(row.schema_id, -1))
+    return topics

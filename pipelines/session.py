@@ -1,0 +1,77 @@
+"""The Spark session of a pipeline, and the lock that keeps a second driver out.
+
+The JVM outlives a killed Python driver by moments in which it could still commit. It therefore inherits the lock's file
+descriptor: the lock is free only when the last process that could commit is gone.
+"""
+
+import fcntl
+import os
+from pathlib import Path
+
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+
+from pipelines.settings import MirrorSettings
+
+CATALOG = "lake"
+
+
+def lake_conf(settings: MirrorSettings) -> dict[str, str]:
+    """Spark configuration of a session that reads and writes the lake. Holds no secret."""
+    catalog = f"spark.sql.catalog.{CATALOG}"
+    jars = ":".join(str(jar) for jar in sorted(settings.spark_jars.resolve().glob("*.jar")))
+    return {
+        "spark.driver.extraClassPath": jars,
+        "spark.executor.extraClassPath": jars,
+        catalog: "org.apache.iceberg.spark.SparkCatalog",
+        f"{catalog}.type": "rest",
+        f"{catalog}.uri": str(settings.catalog_uri),
+        f"{catalog}.warehouse": settings.warehouse,
+        f"{catalog}.cache-enabled": "false",
+        f"{catalog}.io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
+        f"{catalog}.s3.endpoint": str(settings.s3_endpoint),
+        f"{catalog}.s3.path-style-access": "true",
+        f"{catalog}.client.region": settings.s3_region,
+        **ENGINE_CONF,
+    }
+
+
+ENGINE_CONF = {
+    "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "4",
+    "spark.sql.adaptive.coalescePartitions.enabled": "true",
+    # Iceberg 1.11 never frees the Arrow vectors of v3 metadata columns (see infra/decisions).
+    "spark.sql.iceberg.vectorization.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.ui.retainedJobs": "100",
+    "spark.ui.retainedStages": "100",
+    "spark.ui.retainedTasks": "1000",
+    "spark.sql.ui.retainedExecutions": "50",
+    "spark.sql.streaming.numRecentProgressUpdates": "10",
+    "spark.driver.extraJavaOptions": "-XX:+UseG1GC -Duser.timezone=UTC -Dio.netty.tryReflectionSetAccessible=true",
+    "spark.executor.extraJavaOptions": "-XX:+UseG1GC -Duser.timezone=UTC",
+}
+
+
+def start_session(settings: MirrorSettings, name: str) -> SparkSession:
+    """Start a driver, after every earlier driver of this state directory has ended."""
+    conf = SparkConf().setMaster(settings.spark_master).setAppName(name)
+    for key, value in lake_conf(settings).items():
+        conf.set(key, value)
+    conf.set("spark.driver.memory", settings.spark_driver_memory)
+    conf.set("spark.executor.memory", settings.spark_executor_memory)
+    conf.set("spark.driver.bindAddress", settings.spark_driver_bind)
+    conf.set("spark.driver.host", settings.spark_driver_host)
+    conf.set("spark.ui.port", str(settings.spark_ui_port))
+    lock = _lock(settings.state_dir / "driver.lock")
+    gateway = launch_gateway(conf, popen_kwargs={"pass_fds": (lock,), "start_new_session": True})
+    return SparkSession(SparkContext(gateway=gateway, conf=conf))
+
+
+def _lock(path: Path) -> int:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    return descriptor

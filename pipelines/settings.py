@@ -1,0 +1,43 @@
+"""The mirror's settings: one frozen object, read from the environment that docker-compose.yml describes."""
+
+from pathlib import Path
+
+from pydantic import AnyHttpUrl, Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+class MirrorSettings(BaseSettings):
+    """Everything the mirror process is told. Fields are environment variables of the same name in upper case.
+
+    S3 credentials are not here: Spark and the AWS SDK read them from ``AWS_ACCESS_KEY_ID`` and
+    ``AWS_SECRET_ACCESS_KEY``, so that they appear in no configuration that Spark shows.
+    """
+
+    model_config = SettingsConfigDict(frozen=True, extra="ignore")
+
+    source_name: str = Field(pattern=r"^[a-z][a-z0-9_]*$")
+    captured_schemas: str = "public"
+    unavailable_value: str = Field(min_length=16)
+
+    kafka_bootstrap: str
+    schema_registry_url: AnyHttpUrl
+    catalog_uri: AnyHttpUrl
+    warehouse: str
+    s3_endpoint: AnyHttpUrl
+    s3_region: str
+
+    spark_master: str
+    spark_driver_bind: str = "127.0.0.1"
+    spark_driver_host: str = "127.0.0.1"
+    spark_driver_memory: str = "1536m"
+    spark_executor_memory: str = "1g"
+    spark_ui_port: int = 4040
+    spark_jars: Path = Path(".lakehouse/toolchain/jars/spark")
+
+    max_offsets_per_trigger: int = Field(default=200_000, gt=0)
+    state_dir: Path
+
+    @property
+    def schemas(self) -> tuple[str, ...]:
+        """Captured schemas of the source, in the order given."""
+        return tuple(name.strip() for name in self.captured_schemas.split(",") if name.strip())

@@ -1,0 +1,1 @@
+"""What is PostgreSQL's alone: capture settings, type mapping, reading the source."""

@@ -1,0 +1,96 @@
+"""Debezium's change event: what its Avro schema says of a table, and the part of it that the mirror reads."""
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from pipelines.sources.postgres.types import LakeType, lake_type
+
+
+class NotAChangeEvent(ValueError):
+    """The schema isn't that of a Debezium change event of this topic's table."""
+
+
+@dataclass(frozen=True)
+class SourceColumn:
+    """A column of a captured table: its name, its Avro schema in the events, and its type in the lake."""
+
+    name: str
+    avro: Any
+    type: LakeType
+
+
+@dataclass(frozen=True)
+class TableShape:
+    """A captured table as one version of its events' schema describes it."""
+
+    topic: str
+    schema_name: str
+    table_name: str
+    columns: tuple[SourceColumn, ...]
+    namespace: str
+
+    @cached_property
+    def column_names(self) -> tuple[str, ...]:
+        """The source's columns, in the source's order."""
+        return tuple(column.name for column in self.columns)
+
+    @cached_property
+    def toastable(self) -> tuple[SourceColumn, ...]:
+        """Columns whose unchanged value PostgreSQL may leave out of an update."""
+        return tuple(column for column in self.columns if column.type.toastable)
+
+    @cached_property
+    def reader_schema(self) -> str:
+        """The Avro reader schema: only what the mirror uses, every column optional, so that any version resolves."""
+        row = {
+            "type": "record",
+            "name": "Value",
+            "namespace": self.namespace,
+            "fields": [{"name": c.name, "type": _optional(c.avro), "default": None} for c in self.columns],
+        }
+        source = {
+            "type": "record",
+            "name": "Source",
+            "namespace": "io.debezium.connector.postgresql",
+            "fields": [{"name": name, "type": ["null", "long"], "default": None} for name in ("lsn", "ts_us")],
+        }
+        fields = [
+            {"name": "before", "type": ["null", row], "default": None},
+            {"name": "after", "type": ["null", f"{self.namespace}.Value"], "default": None},
+            {"name": "source", "type": ["null", source], "default": None},
+            {"name": "op", "type": ["null", "string"], "default": None},
+        ]
+        return json.dumps({"type": "record", "name": "Envelope", "namespace": self.namespace, "fields": fields})
+
+
+def table_shape(topic: str, writer_schema: str) -> TableShape:
+    """The table described by the value schema of an event on ``topic`` (``<prefix>.<schema>.<table>``).
+
+    Raises NotAChangeEvent when the schema belongs to something else, and UnsupportedType for a column that the lake
+    can't hold; both name what they met.
+    """
+    parts = topic.split(".")
+    if len(parts) != 3:
+        raise NotAChangeEvent(f"the topic {topic} isn't named <prefix>.<schema>.<table>")
+    schema = json.loads(writer_schema)
+    fields = {field["name"]: field["type"] for field in schema.get("fields", [])} if isinstance(schema, dict) else {}
+    if schema.get("connect.name") != f"{topic}.Envelope" or not {"before", "after", "op", "source"} <= fields.keys():
+        raise NotAChangeEvent(f"its schema is {schema.get('connect.name') or schema.get('name')}, not {topic}.Envelope")
+    row = next(branch for branch in fields["before"] if isinstance(branch, dict))
+    columns = tuple(SourceColumn(f["name"], f["type"], lake_type(f["type"])) for f in row["fields"])
+    return TableShape(topic, parts[1], parts[2], columns, schema["namespace"])
+
+
+def key_columns(key_schema: str) -> tuple[str, ...]:
+    """The names of the key's columns, in order, from the Avro schema of an event's key."""
+    schema = json.loads(key_schema)
+    if not isinstance(schema, dict) or schema.get("type") != "record":
+        raise NotAChangeEvent("its key isn't a record")
+    return tuple(field["name"] for field in schema["fields"])
+
+
+def _optional(avro: Any) -> Any:
+    branches = avro if isinstance(avro, list) else [avro]
+    return ["null", *[branch for branch in branches if branch != "null"]]

@@ -1,0 +1,238 @@
+"""Reading the source itself: which tables are captured, and all rows of one as text in Arrow batches.
+
+Every value is rendered by PostgreSQL, in one canonical form a type, so that nothing on the way can round or reinterpret
+it. Memory is bounded by the block size, whatever the table's size.
+"""
+
+from collections.abc import Buffer, Iterator
+from dataclasses import dataclass
+
+import psycopg
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+from psycopg import sql
+
+from pipelines.sources.postgres.snapshot import Snapshot
+
+BLOCK_BYTES = 16 << 20
+
+_TEXT = ("text", "varchar", "bpchar", "name", "citext", "json", "jsonb", "xml", "inet", "cidr", "macaddr", "macaddr8")
+DUCKDB_TYPES = {
+    "int2": "INTEGER", "int4": "INTEGER", "int8": "BIGINT", "oid": "BIGINT", "bool": "BOOLEAN",
+    "float4": "FLOAT", "float8": "DOUBLE", "uuid": "UUID", "bytea": "BLOB", "date": "DATE",
+    "timestamp": "TIMESTAMP", "timestamptz": "TIMESTAMP WITH TIME ZONE", "time": "VARCHAR",
+    **dict.fromkeys(_TEXT, "VARCHAR"),
+}  # fmt: skip
+
+_SESSION = (
+    "SET TIME ZONE 'UTC'", "SET datestyle = 'ISO, YMD'", "SET extra_float_digits = 1", "SET bytea_output = 'hex'",
+    "SET intervalstyle = 'iso_8601'", "SET client_encoding = 'UTF8'", "SET statement_timeout = 0",
+    "SET idle_in_transaction_session_timeout = 0",
+)  # fmt: skip
+
+_TABLES = """
+SELECT p.schemaname, p.tablename, c.oid
+FROM pg_publication_tables p
+JOIN pg_namespace n ON n.nspname = p.schemaname
+JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = p.tablename
+WHERE p.pubname = %s AND p.schemaname = ANY(%s)
+ORDER BY 1, 2"""
+
+_UNPUBLISHED = """
+SELECT n.nspname, c.relname
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname = ANY(%s) AND c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relpersistence = 'p'
+  AND NOT EXISTS (SELECT 1 FROM pg_publication_tables p
+                  WHERE p.pubname = %s AND p.schemaname = n.nspname AND p.tablename = c.relname)
+  AND NOT EXISTS (SELECT 1 FROM pg_publication_tables p
+                  JOIN pg_class k ON k.relname = p.tablename AND k.relnamespace = p.schemaname::regnamespace
+                  WHERE p.pubname = %s AND pg_partition_root(k.oid) = c.oid)
+ORDER BY 1, 2"""
+
+# A domain stands for its base type; an array is described by its elements' type.
+_COLUMNS = """
+WITH RECURSIVE base AS (
+  SELECT a.attnum, a.attname, a.attgenerated <> '' AS generated, a.atttypid AS type, a.atttypmod AS typmod,
+         format_type(a.atttypid, a.atttypmod) AS declared
+  FROM pg_attribute a WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped
+  UNION ALL
+  SELECT b.attnum, b.attname, b.generated, t.typbasetype, t.typtypmod, b.declared
+  FROM base b JOIN pg_type t ON t.oid = b.type WHERE t.typtype = 'd'
+)
+SELECT b.attname, b.declared, b.generated, t.typcategory = 'A', coalesce(e.typname, t.typname),
+       coalesce(e.typtype, t.typtype) = 'e', b.typmod
+FROM base b JOIN pg_type t ON t.oid = b.type AND t.typtype <> 'd'
+LEFT JOIN pg_type e ON t.typcategory = 'A' AND e.oid = t.typelem
+ORDER BY b.attnum"""
+
+_KEY = """
+SELECT a.attname FROM pg_index i
+CROSS JOIN LATERAL unnest(i.indkey::int2[]) WITH ORDINALITY AS k(attnum, position)
+JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum
+WHERE i.indrelid = %s AND i.indisprimary ORDER BY k.position"""
+
+
+@dataclass(frozen=True)
+class TableColumn:
+    """A column of the source: ``declared`` as in its DDL; ``base`` its type's name, of the elements if ``is_array``."""
+
+    name: str
+    declared: str
+    base: str
+    is_array: bool = False
+    is_enum: bool = False
+    generated: bool = False
+    typmod: int = -1
+
+    @property
+    def duckdb_type(self) -> str | None:
+        """The DuckDB type that holds every finite value of this column exactly, or None where there is none."""
+        element = "VARCHAR" if self.is_enum else self._numeric() if self.base == "numeric" else None
+        element = element or DUCKDB_TYPES.get(self.base)
+        return f"{element}[]" if element and self.is_array else element
+
+    def _numeric(self) -> str:
+        precision, scale = ((self.typmod - 4) >> 16) & 0xFFFF, (self.typmod - 4) & 0x7FF
+        if self.typmod < 0 or precision > 38 or scale > precision:
+            return "VARCHAR"
+        return f"DECIMAL({precision},{scale})"
+
+    def rendered(self) -> sql.Composable:
+        """The SQL that gives this column as canonical text."""
+        name = sql.Identifier(self.name)
+        if self.is_array:
+            return sql.SQL("to_json({}::text[])").format(name)
+        if self.base == "bytea":
+            return sql.SQL("encode({}, 'hex')").format(name)
+        if self.base == "time":
+            return sql.SQL("to_char({}, 'HH24:MI:SS.US')").format(name)
+        return name
+
+
+@dataclass(frozen=True)
+class SourceTable:
+    """A captured table as the source has it now. ``key``: its primary key's columns, in order."""
+
+    schema: str
+    name: str
+    columns: tuple[TableColumn, ...]
+    key: tuple[str, ...]
+
+    @property
+    def full_name(self) -> str:
+        """``schema.table``."""
+        return f"{self.schema}.{self.name}"
+
+
+def prepare(connection: psycopg.Connection) -> None:
+    """Make the session render values canonically: UTC, ISO dates, shortest exact floats."""
+    for statement in _SESSION:
+        connection.execute(statement.encode())
+
+
+def hold_snapshot(connection: psycopg.Connection) -> Snapshot:
+    """Open a read-only transaction that sees one state of the source until it ends, and say which state that is."""
+    connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+    row = connection.execute("SELECT pg_current_snapshot()::text").fetchone()
+    assert row is not None  # noqa: S101  a SELECT without FROM has one row
+    return Snapshot.parse(row[0])
+
+
+def captured_tables(connection: psycopg.Connection, publication: str, schemas: tuple[str, ...]) -> list[SourceTable]:
+    """The tables of these schemas that the publication carries, with columns and key."""
+    found = connection.execute(_TABLES, (publication, list(schemas))).fetchall()
+    return [SourceTable(schema, name, _columns(connection, oid), _key(connection, oid)) for schema, name, oid in found]
+
+
+def uncaptured_tables(connection: psycopg.Connection, publication: str, schemas: tuple[str, ...]) -> list[str]:
+    """``schema.table`` of what these schemas hold and the publication leaves out."""
+    rows = connection.execute(_UNPUBLISHED, (list(schemas), publication, publication)).fetchall()
+    return [f"{schema}.{name}" for schema, name in rows]
+
+
+def _columns(connection: psycopg.Connection, oid: int) -> tuple[TableColumn, ...]:
+    rows = connection.execute(_COLUMNS, (oid,)).fetchall()
+    return tuple(
+        TableColumn(name, declared, base, is_array, is_enum, generated, typmod)
+        for name, declared, generated, is_array, base, is_enum, typmod in rows
+    )
+
+
+def _key(connection: psycopg.Connection, oid: int) -> tuple[str, ...]:
+    return tuple(name for (name,) in connection.execute(_KEY, (oid,)).fetchall())
+
+
+def count_rows(connection: psycopg.Connection, table: SourceTable) -> int:
+    """Rows of the table in the connection's snapshot."""
+    row = connection.execute(sql.SQL("SELECT count(*) FROM {}").format(_name(table))).fetchone()
+    return int(row[0]) if row else 0
+
+
+def estimate_rows(connection: psycopg.Connection, table: SourceTable) -> int | None:
+    """PostgreSQL's own estimate, for progress only; None before the first ANALYZE."""
+    row = connection.execute("SELECT reltuples::bigint FROM pg_class WHERE oid = %s::regclass",
+                             (_name(table).as_string(connection),)).fetchone()  # fmt: skip
+    return int(row[0]) if row and row[0] >= 0 else None
+
+
+def read_rows(
+    connection: psycopg.Connection, table: SourceTable, columns: tuple[TableColumn, ...]
+) -> Iterator[pa.RecordBatch]:
+    """All rows of the connection's snapshot, as batches of text columns ``c0, c1, …`` in the order of ``columns``.
+
+    A null is a null, an empty text an empty text. Raises pyarrow.ArrowInvalid for a row larger than BLOCK_BYTES.
+    """
+    # A column that is never null comes first: a row of one null column would be an empty line.
+    rendered = sql.SQL(", ").join([sql.SQL("1"), *(column.rendered() for column in columns)])
+    query = sql.SQL("COPY (SELECT {} FROM {}) TO STDOUT (FORMAT csv, NULL '')").format(rendered, _name(table))
+    names = ["present", *(f"c{index}" for index in range(len(columns)))]
+    with connection.cursor() as cursor, cursor.copy(query) as copy:
+        stream = _CopyStream(copy)
+        if not stream.has_rows():
+            return
+        reader = pa_csv.open_csv(
+            pa.PythonFile(stream, mode="r"),
+            read_options=pa_csv.ReadOptions(use_threads=False, block_size=BLOCK_BYTES, column_names=names),
+            parse_options=pa_csv.ParseOptions(newlines_in_values=True),
+            convert_options=pa_csv.ConvertOptions(
+                column_types=dict.fromkeys(names, pa.string()), null_values=[""], strings_can_be_null=True,
+                quoted_strings_can_be_null=False, check_utf8=False,
+            ),
+        )  # fmt: skip
+        for batch in reader:
+            yield batch.drop_columns(["present"])
+
+
+def _name(table: SourceTable) -> sql.Identifier:
+    return sql.Identifier(table.schema, table.name)
+
+
+class _CopyStream:
+    """A COPY's output as a file to read from."""
+
+    closed = False
+
+    def __init__(self, copy: psycopg.Copy) -> None:
+        self._copy = copy
+        self._held: Buffer | None = None
+
+    def has_rows(self) -> bool:
+        """Whether there is anything to read; what was read for that isn't lost."""
+        self._held = self._copy.read()
+        return bool(self._held)
+
+    def read(self, size: int = -1) -> bytes:
+        """At least one row, and whole rows until about ``size`` bytes; empty at the end."""
+        parts, length = [], 0
+        held, self._held = self._held, None
+        chunk = held if held else self._copy.read()
+        while chunk:
+            parts.append(bytes(chunk))
+            length += len(parts[-1])
+            if 0 <= size <= length:
+                break
+            chunk = self._copy.read()
+        return b"".join(parts)
+
+    def close(self) -> None:
+        """Nothing to do: the COPY ends with its cursor."""

@@ -1,0 +1,152 @@
+"""How a column of a Debezium PostgreSQL event becomes a column of the lake.
+
+Debezium says what a value means by the name of its Connect schema (``connect.name`` in Avro). The mapping is exact for
+every type named here; a type that isn't named raises :class:`UnsupportedType`, and is never altered in silence.
+Source: Debezium's PostgreSQL connector documentation, "Data type mappings".
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+Convert = Callable[[Column], Column]
+
+
+class UnsupportedType(ValueError):
+    """The lake has no type yet that holds every value of this column."""
+
+
+@dataclass(frozen=True)
+class LakeType:
+    """What a source type becomes.
+
+    ``iceberg`` is the type in Iceberg's JSON schema form; ``convert`` turns the decoded Avro value into the Spark value
+    and keeps null as null; ``fallible`` says that ``convert`` gives null for a value which the lake can't hold (the row
+    is then a dead letter); ``toastable`` that PostgreSQL may leave an unchanged value out of an update.
+    """
+
+    iceberg: Any
+    convert: Convert
+    fallible: bool = False
+    toastable: bool = False
+
+
+def _same(value: Column) -> Column:
+    return value
+
+
+def _micro_timestamp(value: Column) -> Column:
+    return F.timestamp_micros(value).cast("timestamp_ntz")
+
+
+def _milli_timestamp(value: Column) -> Column:
+    return F.timestamp_millis(value).cast("timestamp_ntz")
+
+
+def _zoned_timestamp(value: Column) -> Column:
+    return value.try_cast("timestamp")
+
+
+def _time_of_day(value: Column) -> Column:
+    return F.date_format(F.timestamp_micros(value), "HH:mm:ss.SSSSSS")
+
+
+_SEMANTIC = {
+    "io.debezium.time.Date": LakeType("date", F.date_from_unix_date),
+    "io.debezium.time.MicroTimestamp": LakeType("timestamp", _micro_timestamp),
+    "io.debezium.time.Timestamp": LakeType("timestamp", _milli_timestamp),
+    "io.debezium.time.ZonedTimestamp": LakeType("timestamptz", _zoned_timestamp, fallible=True),
+    "io.debezium.time.MicroTime": LakeType("string", _time_of_day),
+    "io.debezium.time.Time": LakeType("string", lambda value: _time_of_day(value * 1000)),
+    "io.debezium.data.Uuid": LakeType("uuid", _same),
+}
+
+_PRIMITIVE = {
+    "boolean": LakeType("boolean", _same),
+    "int": LakeType("int", _same),
+    "long": LakeType("long", _same),
+    "float": LakeType("float", _same),
+    "double": LakeType("double", _same),
+    "string": LakeType("string", _same, toastable=True),
+    "bytes": LakeType("binary", _same, toastable=True),
+}
+
+MAX_DECIMAL_PRECISION = 38
+
+
+def lake_type(avro: Any) -> LakeType:
+    """The lake's type for the Avro schema of one column. Raises UnsupportedType, naming what it met."""
+    if isinstance(avro, list):
+        branches = [branch for branch in avro if branch != "null"]
+        if len(branches) != 1:
+            raise UnsupportedType(f"a union of {len(branches)} types")
+        return lake_type(branches[0])
+    if isinstance(avro, str):
+        avro = {"type": avro}
+    kind, semantic = avro.get("type"), avro.get("connect.name")
+    if avro.get("logicalType") == "decimal":
+        return _decimal(int(avro["precision"]), int(avro.get("scale", 0)))
+    if kind == "array":
+        return _list(lake_type(avro["items"]))
+    if semantic in _SEMANTIC:
+        return _SEMANTIC[semantic]
+    if isinstance(kind, str) and kind in _PRIMITIVE:
+        return _PRIMITIVE[kind]
+    raise UnsupportedType(f"{semantic or kind}")
+
+
+def _decimal(precision: int, scale: int) -> LakeType:
+    if precision > MAX_DECIMAL_PRECISION or not 0 <= scale <= precision:
+        raise UnsupportedType(f"numeric({precision},{scale}): Iceberg holds up to {MAX_DECIMAL_PRECISION} digits")
+    return LakeType(f"decimal({precision}, {scale})", _same)
+
+
+def _list(element: LakeType) -> LakeType:
+    def convert(value: Column) -> Column:
+        return value if element.convert is _same else F.transform(value, element.convert)
+
+    if element.fallible:
+        raise UnsupportedType("a list whose elements may not fit the lake's type")
+    return LakeType({"type": "list", "element": element.iceberg, "element-required": False}, convert, toastable=True)
+
+
+def is_unavailable(value: Column, avro: Any, placeholder: str) -> Column:
+    """Whether the decoded value of a toastable column is Debezium's stand-in for "unchanged, not in the log".
+
+    ``placeholder`` is the connector's ``unavailable.value.placeholder``, random for each installation, so that no
+    stored value can be taken for it. Never null.
+    """
+    kind = _base(avro)
+    if kind == "string":
+        found = value == F.lit(placeholder)
+    elif kind == "bytes":
+        found = value == F.lit(placeholder.encode())
+    elif kind == "array":
+        found = value == _placeholder_list(_base(_items(avro)), placeholder)
+    else:
+        found = F.lit(False)
+    return F.coalesce(found, F.lit(False))
+
+
+def _placeholder_list(element: str, placeholder: str) -> Column:
+    if element in ("int", "long"):
+        return F.array(*[F.lit(ord(character)).cast(element) for character in placeholder])
+    if element == "bytes":
+        return F.array(F.lit(placeholder.encode()))
+    return F.array(F.lit(placeholder))
+
+
+def _branch(avro: Any) -> Any:
+    return next(branch for branch in avro if branch != "null") if isinstance(avro, list) else avro
+
+
+def _items(avro: Any) -> Any:
+    return _branch(avro)["items"]
+
+
+def _base(avro: Any) -> str:
+    branch = _branch(avro)
+    return str(branch["type"] if isinstance(branch, dict) else branch)

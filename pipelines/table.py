@@ -1,0 +1,268 @@
+"""One table's share of a batch: ledger → decode → admit → fold → evolve → merge."""
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
+
+from pipelines import evolve, ledger
+from pipelines.admit import NO_KEY, TRUNCATE, admit, explain
+from pipelines.deadletters import DeadLetters, within
+from pipelines.decode import NOT_AVRO, UNKNOWN_SCHEMA, decode
+from pipelines.errors import UnknownSchema
+from pipelines.fold import KEEP, fold, positions
+from pipelines.iceberg import Lake, LakeTable
+from pipelines.inherit import inherit
+from pipelines.merge import MergePlan, append_sql, commit, merge_sql
+from pipelines.profile import TopicProfile
+from pipelines.registry import SchemaRegistry
+from pipelines.sources.postgres.envelope import NotAChangeEvent, TableShape, key_columns, table_shape
+from pipelines.sources.postgres.types import UnsupportedType
+
+PRUNABLE = ("int", "long", "string")
+
+
+@dataclass
+class Outcome:
+    """What became of a topic's records in a batch. Times in milliseconds, by stage."""
+
+    topic: str
+    rows: int = 0
+    merged: int = 0
+    dead: int = 0
+    skipped: int = 0
+    committed: bool = False
+    oldest_commit: float | None = None
+    newest_commit: float | None = None
+    ms: dict[str, int] = field(default_factory=dict)
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Add the time spent inside to ``name``."""
+        started = time.monotonic()
+        try:
+            yield
+        finally:
+            self.ms[name] = self.ms.get(name, 0) + round((time.monotonic() - started) * 1000)
+
+
+@dataclass(frozen=True)
+class Schemas:
+    """What the registry says of the schema ids in a batch of one topic: the newest shape that can be used, if any, the
+    writer schemas, and for each id that can't be used the reason."""
+
+    shape: TableShape | None
+    writers: dict[int, str]
+    rejected: dict[int, str]
+
+
+class TableMirror:
+    """Mirrors one topic into one table. Used by one thread at a time."""
+
+    def __init__(
+        self, topic: str, namespace: str, pipeline: str, registry: SchemaRegistry, letters: DeadLetters, placeholder: str
+    ) -> None:
+        self.topic, self._namespace, self._pipeline = topic, namespace, pipeline
+        self._registry, self._letters, self._placeholder = registry, letters, placeholder
+        self._table: LakeTable | None = None
+        self._ledger: ledger.Ledger | None = None
+
+    def mirror(self, batch: DataFrame, seen: TopicProfile, number: int, session: SparkSession) -> Outcome:
+        """Bring the topic's part of ``batch`` into the table. What the ledger already holds is skipped."""
+        outcome = Outcome(self.topic, rows=seen.rows)
+        try:
+            self._mirror(batch, seen, number, session, outcome)
+        except BaseException:
+            self._table = self._ledger = None
+            raise
+        return outcome
+
+    def _mirror(
+        self, batch: DataFrame, seen: TopicProfile, number: int, session: SparkSession, outcome: Outcome
+    ) -> None:
+        with outcome.stage("ledger"):
+            state = self._state(Lake(session))
+            pending = state.pending(seen.ranges)
+        if not pending:
+            outcome.skipped = seen.rows
+            return
+        raw = batch.where(F.col("topic") == self.topic)
+        if pending != seen.ranges:
+            raw = raw.where(within(pending))
+        schemas = self._schemas(seen)
+        if schemas.shape is None:
+            self._reject_all(raw, seen, schemas, number, outcome)
+            return
+        keys = self._keys(seen)
+        shape = schemas.shape
+        rows = admit(decode(raw, shape, schemas.writers, schemas.rejected, self._placeholder), keys).persist()
+        try:
+            with outcome.stage("decode"):
+                facts = _facts(rows, shape, keys)
+            outcome.oldest_commit, outcome.newest_commit = facts.oldest, facts.newest
+            if facts.dead:
+                with outcome.stage("dead_letters"):
+                    self._bury(raw, rows.where(F.col("problem").isNotNull()), number, seen)
+                outcome.dead = facts.dead
+            truncated = max((lsn for lsn in (facts.truncated, state.truncated_lsn) if lsn is not None), default=None)
+            if facts.live or facts.truncated is not None:
+                good = rows.where(F.col("problem").isNull() & (F.col("op") != TRUNCATE))
+                if truncated is not None:
+                    good = good.where(F.col("lsn") > truncated)
+                self._merge(good, raw, shape, keys, facts, state, pending, seen, number, session, outcome)
+        finally:
+            rows.unpersist()
+
+    def _merge(
+        self, good: DataFrame, raw: DataFrame, shape: TableShape, keys: tuple[str, ...], facts: Row,
+        state: ledger.Ledger, pending: ledger.Ranges, seen: TopicProfile, number: int, session: SparkSession,
+        outcome: Outcome,
+    ) -> None:
+        with outcome.stage("evolve"):
+            table = self._table or evolve.create_table(Lake(session), self._namespace, shape, keys)
+            evolve.check_fits(table, shape, keys)
+        unavailable = seen.has_unavailable and bool(keys)
+        with outcome.stage("fold"):
+            if unavailable:
+                good = inherit(good, shape, keys, session.table(table.sql_name))
+            changes = fold(good, shape, keys, unavailable) if keys else positions(good, shape)
+        view = "changes_" + "".join(c if c.isalnum() else f"_{ord(c):x}_" for c in self.topic)
+        changes = changes.persist()
+        try:
+            if unavailable:
+                outcome.dead += self._bury_incomplete(changes, raw, shape, keys, table, session, number, seen)
+            changes.createOrReplaceGlobalTempView(view)
+            kept = tuple(c.name for c in shape.toastable) if unavailable else ()
+            plan = MergePlan(
+                target=table.sql_name,
+                changes=f"global_temp.`{view}`",
+                columns=shape.column_names,
+                keys=keys,
+                kept=kept,
+                bounds=_bounds(facts, shape, keys) if facts.truncated is None else None,
+                truncated_lsn=facts.truncated,
+            )
+            empty = next(table.summaries(), None) is None
+            reached = state.after(pending, facts.truncated)
+            summary = ledger.summary(self._pipeline, number, pending, reached)
+            with outcome.stage("merge"):
+                commit(session, append_sql(plan) if empty or not keys else merge_sql(plan), summary)
+        finally:
+            session.catalog.dropGlobalTempView(view)
+            changes.unpersist()
+        outcome.merged, outcome.committed = facts.live, True
+        table.refresh()
+        self._table, self._ledger = table, reached
+
+    def _state(self, lake: Lake) -> ledger.Ledger:
+        if self._table is None or self._ledger is None:
+            parts = self.topic.split(".")
+            name = parts[-1] if parts[1] == "public" else f"{parts[1]}_{parts[-1]}"
+            self._table = lake.table(self._namespace, name)
+            self._ledger = ledger.read(self._table.summaries()) if self._table else ledger.Ledger()
+        return self._ledger
+
+    def _schemas(self, seen: TopicProfile) -> Schemas:
+        writers, rejected, shape = {}, {}, None
+        for schema_id in sorted(seen.schema_ids, key=lambda i: seen.schema_ids[i]):
+            try:
+                writer = self._registry.schema(schema_id)
+                shape = table_shape(self.topic, writer)
+                writers[schema_id] = writer
+            except UnknownSchema:
+                rejected[schema_id] = UNKNOWN_SCHEMA
+            except NotAChangeEvent as error:
+                rejected[schema_id] = f"foreign_schema: {error}"
+            except UnsupportedType as error:
+                rejected[schema_id] = f"unsupported_type: {error}"
+        return Schemas(shape, writers, rejected)
+
+    def _keys(self, seen: TopicProfile) -> tuple[str, ...]:
+        for schema_id in sorted(seen.key_schema_ids, reverse=True):
+            try:
+                return key_columns(self._registry.schema(schema_id))
+            except (UnknownSchema, NotAChangeEvent):
+                continue
+        return tuple(json.loads(self._table.properties[evolve.KEY_COLUMNS])) if self._table else ()
+
+    def _reject_all(
+        self, raw: DataFrame, seen: TopicProfile, schemas: Schemas, number: int, outcome: Outcome
+    ) -> None:
+        values = raw.where(F.col("value").isNotNull())
+        reason = next(iter(schemas.rejected.values()), NOT_AVRO)
+        with outcome.stage("dead_letters"):
+            outcome.dead = values.count()
+            if outcome.dead:
+                self._letters.write(_letter(values, "decode", F.lit(reason)), self.topic, number, seen.ranges)
+
+    def _bury(self, raw: DataFrame, bad: DataFrame, number: int, seen: TopicProfile) -> None:
+        verdicts = bad.select("partition", "offset", "problem")
+        letters = raw.join(F.broadcast(verdicts), ["partition", "offset"])
+        stage = F.when(F.col("problem") == NO_KEY, "admit").otherwise("decode")
+        self._letters.write(_letter(letters, stage, F.col("problem")), self.topic, number, seen.ranges)
+
+    def _bury_incomplete(
+        self, changes: DataFrame, raw: DataFrame, shape: TableShape, keys: tuple[str, ...], table: LakeTable,
+        session: SparkSession, number: int, seen: TopicProfile,
+    ) -> int:
+        """Dead-letter changes that lack an unchanged value which the table doesn't have either."""
+        lacking = F.lit(False)
+        for column in shape.toastable:
+            lacking = lacking | F.col(KEEP).getField(column.name)
+        wanting = changes.where(lacking)
+        if wanting.isEmpty():
+            return 0
+        present = session.table(table.sql_name).select(*keys)
+        orphans = wanting.join(present, list(keys), "left_anti").select(
+            F.col("_kafka_partition").alias("partition"), F.col("_kafka_offset").alias("offset")
+        ).persist()
+        try:
+            count = orphans.count()
+            if count:
+                letters = raw.join(F.broadcast(orphans), ["partition", "offset"])
+                reason = F.lit("unavailable_value")
+                self._letters.write(_letter(letters, F.lit("fold"), reason), self.topic, number, seen.ranges)
+            return count
+        finally:
+            orphans.unpersist()
+
+
+def _letter(records: DataFrame, stage: Any, problem: Any) -> DataFrame:
+    reason = F.split_part(problem, F.lit(": "), F.lit(1))
+    return records.select(
+        "topic", "partition", "offset", "timestamp", "key", "value", "headers",
+        (F.lit(stage) if isinstance(stage, str) else stage).alias("stage"),
+        reason.alias("reason"), explain(problem).alias("message"),
+    )
+
+
+def _facts(rows: DataFrame, shape: TableShape, keys: tuple[str, ...]) -> Row:
+    """Counts, times and key bounds of decoded rows, in one pass."""
+    good = F.col("problem").isNull()
+    live = good & (F.col("op") != TRUNCATE)
+    prunable = [c.name for c in shape.columns if c.name in keys and c.type.iceberg in PRUNABLE]
+    return rows.agg(
+        F.count_if(~good).alias("dead"),
+        F.count_if(live).alias("live"),
+        F.max(F.when(good & (F.col("op") == TRUNCATE), F.col("lsn"))).alias("truncated"),
+        F.min(F.unix_micros("committed_at") / 1e6).alias("oldest"),
+        F.max(F.unix_micros("committed_at") / 1e6).alias("newest"),
+        F.struct(
+            F.lit(0).alias(""),
+            *[F.min(F.when(live, F.col("row").getField(name))).alias(f"low {name}") for name in prunable],
+            *[F.max(F.when(live, F.col("row").getField(name))).alias(f"high {name}") for name in prunable],
+        ).alias("bounds"),
+    ).collect()[0]
+
+
+def _bounds(facts: Row, shape: TableShape, keys: tuple[str, ...]) -> dict[str, tuple[Any, Any]]:
+    """Key column to least and greatest value. Never for uuid: Iceberg 1.11 orders its text wrongly when it prunes."""
+    found = facts.bounds.asDict()
+    prunable = [c.name for c in shape.columns if c.name in keys and c.type.iceberg in PRUNABLE]
+    pairs = {name: (found[f"low {name}"], found[f"high {name}"]) for name in prunable}
+    return {name: pair for name, pair in pairs.items() if pair[0] is not None}

@@ -1,0 +1,1 @@
+"""Contracts, expectation suites, and running them. Empty until contracts arrive."""

@@ -1,0 +1,1 @@
+"""Processes of ours that are not pipelines."""

@@ -1,0 +1,33 @@
+"""One local Spark session for the run, with an Iceberg catalog in a folder."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from pipelines.session import ENGINE_CONF
+
+JARS = Path(__file__).parents[3] / ".lakehouse/toolchain/jars/spark"
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    jars = ":".join(str(jar) for jar in sorted(JARS.glob("*.jar")))
+    assert jars, f"no jars in {JARS}: run `make up` or `python3 -m infra.toolchain install`"
+    builder = SparkSession.builder.master("local[2]").appName("unit tests")
+    for key, value in ENGINE_CONF.items():
+        builder = builder.config(key, value)
+    session = (
+        builder.config("spark.driver.extraClassPath", jars)
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.catalog.lake", "org.apache.iceberg.spark.SparkCatalog")
+        .config("spark.sql.catalog.lake.type", "hadoop")
+        .config("spark.sql.catalog.lake.cache-enabled", "false")
+        .config("spark.sql.catalog.lake.warehouse", str(tmp_path_factory.mktemp("warehouse")))
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()
