@@ -25,7 +25,8 @@ EXPLANATIONS = {
 
 def admit(changes: DataFrame, keys: Sequence[str]) -> DataFrame:
     """``changes`` with ``problem`` set as well on rows that can't be keyed: a null in the key, or no key at all where
-    an existing row is changed. ``keys`` is empty for a table without a key."""
+    an existing row is changed. ``keys`` is empty for a table without a key.
+    """
     row = F.col("row")
     operation = F.col("op")
     if keys:
@@ -47,4 +48,6 @@ def explain(problem: Column) -> Column:
     """The sentence for a problem (``code`` or ``code: detail``), for the people who read dead letters."""
     code, detail = F.split_part(problem, F.lit(": "), F.lit(1)), F.regexp_extract(problem, "^[a-z_]+: (.*)$", 1)
     sentences = F.create_map(*[F.lit(text) for pair in EXPLANATIONS.items() for text in pair])
-    return F.concat(F.coalesce(sentences[code], code), F.when(detail != "", F.concat(F.lit(": "), detail)).otherwise(""))
+    return F.concat(
+        F.coalesce(sentences[code], code), F.when(detail != "", F.concat(F.lit(": "), detail)).otherwise("")
+    )

@@ -8,6 +8,7 @@ the topic, where the position headers tell them apart.
 import json
 from collections.abc import Mapping
 from threading import Lock
+from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -21,11 +22,14 @@ NAMESPACE, TABLE, TOPIC = "lakehouse", "dead_letters", "lakehouse.dead-letters"
 POSITIONS = "lakehouse.dead-letter-positions"
 HEADER_PREFIX = "lakehouse."
 
-_HEADER = {"type": "struct", "fields": [
-    {"id": 12, "name": "key", "required": False, "type": "string"},
-    {"id": 13, "name": "value", "required": False, "type": "binary"},
-]}
-SCHEMA = {
+_HEADER = {
+    "type": "struct",
+    "fields": [
+        {"id": 12, "name": "key", "required": False, "type": "string"},
+        {"id": 13, "name": "value", "required": False, "type": "binary"},
+    ],
+}
+SCHEMA: dict[str, Any] = {
     "type": "struct",
     "schema-id": 0,
     "fields": [
@@ -35,15 +39,19 @@ SCHEMA = {
         {"id": 4, "name": "timestamp", "required": False, "type": "timestamptz"},
         {"id": 5, "name": "key", "required": False, "type": "binary"},
         {"id": 6, "name": "value", "required": False, "type": "binary"},
-        {"id": 7, "name": "headers", "required": False, "type": {
-            "type": "list", "element-id": 11, "element": _HEADER, "element-required": False}},
+        {
+            "id": 7,
+            "name": "headers",
+            "required": False,
+            "type": {"type": "list", "element-id": 11, "element": _HEADER, "element-required": False},
+        },
         {"id": 8, "name": "stage", "required": True, "type": "string"},
         {"id": 9, "name": "reason", "required": True, "type": "string"},
         {"id": 10, "name": "message", "required": False, "type": "string"},
         {"id": 14, "name": "dead_lettered_at", "required": True, "type": "timestamptz"},
     ],
 }
-COLUMNS = tuple(str(column["name"]) for column in SCHEMA["fields"])  # type: ignore[index]
+COLUMNS = tuple(str(column["name"]) for column in SCHEMA["fields"])
 
 
 class DeadLetters:
@@ -87,8 +95,14 @@ class DeadLetters:
         return self._table
 
     def _produce(self, letters: DataFrame) -> None:
-        added = {"topic": F.col("topic"), "partition": F.col("partition"), "offset": F.col("offset"),
-                 "stage": F.col("stage"), "reason": F.col("reason"), "message": F.col("message")}
+        added = {
+            "topic": F.col("topic"),
+            "partition": F.col("partition"),
+            "offset": F.col("offset"),
+            "stage": F.col("stage"),
+            "reason": F.col("reason"),
+            "message": F.col("message"),
+        }
         headers = F.concat(F.coalesce("headers", F.array().cast(_KAFKA_HEADERS)), _headers(added))
         letters.select("key", "value", headers.alias("headers")).write.format("kafka").option(
             "kafka.bootstrap.servers", self._kafka_bootstrap

@@ -1,8 +1,8 @@
 """Decode: raw records of one topic to typed change rows.
 
-Gives one row for each record that isn't a tombstone, with the columns of ``CHANGE_COLUMNS``: position, ``op`` (Debezium's
-letter), ``lsn``, ``committed_at``, ``row`` (struct of the source's columns in the lake's types: the new state, or for a
-delete the key), ``unavailable`` (struct of booleans, one a toastable column), ``old_key`` (the key before a key change,
+Gives one row for each record that isn't a tombstone, with the columns of ``CHANGE_COLUMNS``: position, ``op``
+(Debezium's letter), ``lsn``, ``committed_at``, ``row`` (struct of the source's columns in the lake's types: the new
+state, or for a delete the key), ``unavailable`` (struct of booleans, one a toastable column), ``old_key`` (the key before a key change,
 as JSON, on the create that follows it) and ``problem`` (null, or why the record can't be used). Bytes that can't be
 decoded give a problem, never an error.
 """
@@ -34,7 +34,10 @@ def decode(
     ``writers``: schema id to Avro writer schema; ``rejected``: schema id to the problem with every record that has it.
     """
     records = raw.where(F.col("value").isNotNull()).select(
-        "partition", "offset", "headers", schema_id("value").alias("schema_id"),
+        "partition",
+        "offset",
+        "headers",
+        schema_id("value").alias("schema_id"),
         F.expr(f"substring(value, {HEADER_BYTES + 1})").alias("body"),
     )
     decoded = records.select(
@@ -54,7 +57,7 @@ def decode(
             *[is_unavailable(_raw(c), c.avro, placeholder).alias(c.name) for c in shape.toastable],
         ).alias("unavailable"),
         "old_key",
-        _problem(shape, rejected, placeholder).alias("problem"),
+        _problem(shape, rejected).alias("problem"),
     )
 
 
@@ -79,7 +82,7 @@ def _value(column: SourceColumn) -> Column:
     return column.type.convert(_raw(column))
 
 
-def _problem(shape: TableShape, rejected: Mapping[int, str], placeholder: str) -> Column:
+def _problem(shape: TableShape, rejected: Mapping[int, str]) -> Column:
     problem = F.when(F.col("schema_id").isNull(), F.lit(NOT_AVRO))
     for rejected_id, why in sorted(rejected.items()):
         problem = problem.when(F.col("schema_id") == rejected_id, F.lit(why))

@@ -1,5 +1,6 @@
 """Errors say what is to be done: stop and tell a person, or try the batch again. (What is wrong with one record is not
-an error of the pipeline: it becomes a dead letter.)"""
+an error of the pipeline: it becomes a dead letter.)
+"""
 
 
 class PipelineError(Exception):

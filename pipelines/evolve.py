@@ -22,7 +22,12 @@ def iceberg_schema(shape: TableShape, keys: Sequence[str]) -> dict[str, Any]:
     """The table's schema in Iceberg's JSON form: the source's columns, then the technical ones; the key required."""
     identifiers = _Identifiers()
     fields = [
-        {"id": identifiers.take(), "name": c.name, "required": c.name in keys, "type": identifiers.number(c.type.iceberg)}
+        {
+            "id": identifiers.take(),
+            "name": c.name,
+            "required": c.name in keys,
+            "type": identifiers.number(c.type.iceberg),
+        }
         for c in shape.columns
     ]
     fields += [
@@ -37,8 +42,8 @@ def create_table(lake: Lake, namespace: str, shape: TableShape, keys: Sequence[s
     clash = set(shape.column_names) & set(TECHNICAL)
     if clash:
         raise StopPipeline(
-            f"{shape.topic} has the column {sorted(clash)[0]}, a name which the lake uses itself: rename it in the source,"
-            " or leave the table out of the publication"
+            f"{shape.topic} has the column {sorted(clash)[0]}, a name which the lake uses itself: rename it in the"
+            " source, or leave the table out of the publication"
         )
     return lake.create(
         namespace,

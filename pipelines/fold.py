@@ -1,7 +1,8 @@
 """Fold: the newest state of each key in a batch of change rows.
 
-The Kafka offset orders (one key, one partition). A value that PostgreSQL left out of an update because it hadn't changed
-is taken from the newest earlier event of the batch that holds it, and otherwise left to the table, which ``keep`` says.
+The Kafka offset orders (one key, one partition). A value that PostgreSQL left out of an update because it hadn't
+changed is taken from the newest earlier event of the batch that holds it, and otherwise left to the table, which ``__keep``
+says.
 """
 
 from collections.abc import Sequence
@@ -14,7 +15,10 @@ from pipelines.sources.postgres.envelope import TableShape
 DELETE, UPSERT = "d", "u"
 # Technical column of the lake to the change row's field. (Iceberg reserves `_partition` itself.)
 TECHNICAL = {
-    "_kafka_partition": "partition", "_kafka_offset": "offset", "_lsn": "lsn", "_committed_at": "committed_at",
+    "_kafka_partition": "partition",
+    "_kafka_offset": "offset",
+    "_lsn": "lsn",
+    "_committed_at": "committed_at",
 }
 OP, KEEP = "__op", "__keep"
 
@@ -26,9 +30,9 @@ def fold(changes: DataFrame, shape: TableShape, keys: Sequence[str], has_unavail
     ``changes``: rows of :mod:`pipelines.decode` without a problem and without truncates.
     """
     values = F.col("row")
-    newest = F.max_by(
-        F.struct("op", "partition", "offset", "lsn", "committed_at", "row"), F.col("offset")
-    ).alias("newest")
+    newest = F.max_by(F.struct("op", "partition", "offset", "lsn", "committed_at", "row"), F.col("offset")).alias(
+        "newest"
+    )
     inherited = [_newest_known(column.name) for column in shape.toastable] if has_unavailable else []
     key_columns = [values.getField(key).alias(f"key_{index}") for index, key in enumerate(keys)]
     folded = changes.groupBy(*key_columns).agg(newest, *inherited)
@@ -59,7 +63,8 @@ def _columns(shape: TableShape, has_unavailable: bool) -> list[Column]:
     technical = [F.col(f"newest.{field}").alias(name) for name, field in TECHNICAL.items()]
     operation = F.when(deleted, F.lit(DELETE)).otherwise(F.lit(UPSERT)).alias(OP)
     keep = [
-        F.struct(*[(~deleted & known[c.name].isNull()).alias(c.name) for c in shape.toastable if c.name in known])
-        .alias(KEEP)
+        F.struct(
+            *[(~deleted & known[c.name].isNull()).alias(c.name) for c in shape.toastable if c.name in known]
+        ).alias(KEEP)
     ]
     return [*columns, *technical, operation, *(keep if toastable else [])]

@@ -60,7 +60,7 @@ class Lake:
     """The catalog named ``lake`` of a Spark session."""
 
     def __init__(self, spark: SparkSession) -> None:
-        self._jvm = spark._jvm
+        self._jvm: Any = spark._jvm
         self._spark = spark._jsparkSession
         self._catalog_object: Any = None
 
@@ -83,6 +83,8 @@ class Lake:
     @property
     def _catalog(self) -> Any:
         if self._catalog_object is None:
+            # Spark finds a catalog's settings through the session that is active in the calling thread.
+            SparkSession._get_j_spark_session_class(self._jvm).setActiveSession(self._spark)
             spark3 = self._jvm.org.apache.iceberg.spark.Spark3Util
             self._catalog_object = spark3.loadIcebergCatalog(self._spark, CATALOG)
         return self._catalog_object

@@ -1,7 +1,8 @@
 """Inherit: unchanged values that a key change left out.
 
-A primary-key change arrives as a delete of the old key and a create of the new one, and PostgreSQL leaves unchanged TOAST
-values out of that create. They belong to the row under its old key: in an earlier event of the batch, or in the table.
+A primary-key change arrives as a delete of the old key and a create of the new one, and PostgreSQL leaves unchanged
+TOAST values out of that create. They belong to the row under its old key: in an earlier event of the batch, or in the
+table.
 """
 
 from collections.abc import Sequence
@@ -80,9 +81,9 @@ def _known_values(
         F.col("lsn").alias("event_lsn"),
         F.col("op").isin(*CREATES).alias("born"),
         *[
-            F.when(~F.col("unavailable").getField(c.name), F.struct(F.col("row").getField(c.name).alias("value"))).alias(
-                f"value_{i}"
-            )
+            F.when(
+                ~F.col("unavailable").getField(c.name), F.struct(F.col("row").getField(c.name).alias("value"))
+            ).alias(f"value_{i}")
             for i, c in enumerate(columns)
         ],
     )
@@ -102,7 +103,9 @@ def _known_values(
     )
     return own.groupBy("partition", "offset").agg(
         *[
-            F.max_by(F.col(f"value_{i}"), F.when(F.col(f"value_{i}").isNotNull(), F.col("event_lsn"))).alias(f"known_{i}")
+            F.max_by(F.col(f"value_{i}"), F.when(F.col(f"value_{i}").isNotNull(), F.col("event_lsn"))).alias(
+                f"known_{i}"
+            )
             for i in range(len(columns))
         ]
     )

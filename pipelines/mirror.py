@@ -1,5 +1,6 @@
 """The mirror's process: one streaming query from the captured topics to the lake, until it is told to stop."""
 
+import json
 import signal
 import sys
 from threading import Event
@@ -8,7 +9,7 @@ from types import FrameType
 import structlog
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 from structlog.stdlib import BoundLogger
 
 from pipelines.batch import BatchMirror
@@ -74,8 +75,8 @@ def _run(spark: SparkSession, settings: MirrorSettings, stop: Event, log: BoundL
 
 def _publish(query: StreamingQuery, publisher: PositionPublisher) -> None:
     progress = query.lastProgress
-    if progress is not None and progress["sources"]:
-        publisher.publish(progress["sources"][0]["endOffset"])
+    if progress is not None:
+        publisher.publish(json.loads(progress.json)["sources"][0]["endOffset"])
 
 
 def _failed(query: StreamingQuery, log: BoundLogger) -> int:

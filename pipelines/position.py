@@ -3,12 +3,11 @@
 Written after a batch is whole in the lake. It is never used to resume: that is the ledger's.
 """
 
-import json
-from typing import Any
-
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 from structlog.stdlib import BoundLogger
+
+EndOffsets = dict[str, dict[str, int]]
 
 GROUP = "lakehouse.mirror"
 TIMEOUT_SECONDS = 10
@@ -20,16 +19,15 @@ class PositionPublisher:
     def __init__(self, kafka_bootstrap: str, log: BoundLogger) -> None:
         self._admin = AdminClient({"bootstrap.servers": kafka_bootstrap})
         self._log = log
-        self._published: str | None = None
+        self._published: EndOffsets | None = None
 
-    def publish(self, end_offsets: str | None) -> None:
-        """``end_offsets``: the source's end offsets as Spark's progress gives them, JSON topic → partition → offset."""
-        if end_offsets is None or end_offsets == self._published:
+    def publish(self, end_offsets: EndOffsets | None) -> None:
+        """``end_offsets``: topic to partition to the offset after the last, as Spark's progress gives them."""
+        if not end_offsets or end_offsets == self._published:
             return
-        offsets: dict[str, dict[str, Any]] = json.loads(end_offsets)
         partitions = [
             TopicPartition(topic, int(partition), int(offset))
-            for topic, by_partition in offsets.items()
+            for topic, by_partition in end_offsets.items()
             for partition, offset in by_partition.items()
         ]
         try:

@@ -37,15 +37,21 @@ def schema_id(column: str) -> Column:
 
 def profile(batch: DataFrame, placeholder: str) -> dict[str, TopicProfile]:
     """Topic to profile. ``has_unavailable`` may be true without need, never false wrongly, for a text or binary value
-    (it looks for the placeholder's bytes)."""
+    (it looks for the placeholder's bytes).
+    """
     unavailable = F.coalesce(F.contains(F.col("value"), F.lit(placeholder.encode())), F.lit(False))
     rows = (
         batch.groupBy(
-            "topic", "partition", schema_id("value").alias("schema_id"), schema_id("key").alias("key_schema_id"),
+            "topic",
+            "partition",
+            schema_id("value").alias("schema_id"),
+            schema_id("key").alias("key_schema_id"),
             F.col("value").isNull().alias("tombstone"),
         )
         .agg(
-            F.count("*").alias("rows"), F.min("offset").alias("first"), F.max("offset").alias("last"),
+            F.count("*").alias("rows"),
+            F.min("offset").alias("first"),
+            F.max("offset").alias("last"),
             F.max(unavailable).alias("unavailable"),
         )
         .collect()

@@ -66,7 +66,7 @@ def start_session(settings: MirrorSettings, name: str) -> SparkSession:
     conf.set("spark.driver.host", settings.spark_driver_host)
     conf.set("spark.ui.port", str(settings.spark_ui_port))
     lock = _lock(settings.state_dir / "driver.lock")
-    gateway = launch_gateway(conf, popen_kwargs={"pass_fds": (lock,), "start_new_session": True})
+    gateway = launch_gateway(conf, popen_kwargs={"pass_fds": (lock,), "start_new_session": True})  # type: ignore[no-untyped-call]
     return SparkSession(SparkContext(gateway=gateway, conf=conf))
 
 

@@ -54,7 +54,8 @@ class Outcome:
 @dataclass(frozen=True)
 class Schemas:
     """What the registry says of the schema ids in a batch of one topic: the newest shape that can be used, if any, the
-    writer schemas, and for each id that can't be used the reason."""
+    writer schemas, and for each id that can't be used the reason.
+    """
 
     shape: TableShape | None
     writers: dict[int, str]
@@ -65,7 +66,13 @@ class TableMirror:
     """Mirrors one topic into one table. Used by one thread at a time."""
 
     def __init__(
-        self, topic: str, namespace: str, pipeline: str, registry: SchemaRegistry, letters: DeadLetters, placeholder: str
+        self,
+        topic: str,
+        namespace: str,
+        pipeline: str,
+        registry: SchemaRegistry,
+        letters: DeadLetters,
+        placeholder: str,
     ) -> None:
         self.topic, self._namespace, self._pipeline = topic, namespace, pipeline
         self._registry, self._letters, self._placeholder = registry, letters, placeholder
@@ -119,8 +126,17 @@ class TableMirror:
             rows.unpersist()
 
     def _merge(
-        self, good: DataFrame, raw: DataFrame, shape: TableShape, keys: tuple[str, ...], facts: Row,
-        state: ledger.Ledger, pending: ledger.Ranges, seen: TopicProfile, number: int, session: SparkSession,
+        self,
+        good: DataFrame,
+        raw: DataFrame,
+        shape: TableShape,
+        keys: tuple[str, ...],
+        facts: Row,
+        state: ledger.Ledger,
+        pending: ledger.Ranges,
+        seen: TopicProfile,
+        number: int,
+        session: SparkSession,
         outcome: Outcome,
     ) -> None:
         with outcome.stage("evolve"):
@@ -190,9 +206,7 @@ class TableMirror:
                 continue
         return tuple(json.loads(self._table.properties[evolve.KEY_COLUMNS])) if self._table else ()
 
-    def _reject_all(
-        self, raw: DataFrame, seen: TopicProfile, schemas: Schemas, number: int, outcome: Outcome
-    ) -> None:
+    def _reject_all(self, raw: DataFrame, seen: TopicProfile, schemas: Schemas, number: int, outcome: Outcome) -> None:
         values = raw.where(F.col("value").isNotNull())
         reason = next(iter(schemas.rejected.values()), NOT_AVRO)
         with outcome.stage("dead_letters"):
@@ -207,8 +221,15 @@ class TableMirror:
         self._letters.write(_letter(letters, stage, F.col("problem")), self.topic, number, seen.ranges)
 
     def _bury_incomplete(
-        self, changes: DataFrame, raw: DataFrame, shape: TableShape, keys: tuple[str, ...], table: LakeTable,
-        session: SparkSession, number: int, seen: TopicProfile,
+        self,
+        changes: DataFrame,
+        raw: DataFrame,
+        shape: TableShape,
+        keys: tuple[str, ...],
+        table: LakeTable,
+        session: SparkSession,
+        number: int,
+        seen: TopicProfile,
     ) -> int:
         """Dead-letter changes that lack an unchanged value which the table doesn't have either."""
         lacking = F.lit(False)
@@ -218,9 +239,11 @@ class TableMirror:
         if wanting.isEmpty():
             return 0
         present = session.table(table.sql_name).select(*keys)
-        orphans = wanting.join(present, list(keys), "left_anti").select(
-            F.col("_kafka_partition").alias("partition"), F.col("_kafka_offset").alias("offset")
-        ).persist()
+        orphans = (
+            wanting.join(present, list(keys), "left_anti")
+            .select(F.col("_kafka_partition").alias("partition"), F.col("_kafka_offset").alias("offset"))
+            .persist()
+        )
         try:
             count = orphans.count()
             if count:
@@ -235,9 +258,16 @@ class TableMirror:
 def _letter(records: DataFrame, stage: Any, problem: Any) -> DataFrame:
     reason = F.split_part(problem, F.lit(": "), F.lit(1))
     return records.select(
-        "topic", "partition", "offset", "timestamp", "key", "value", "headers",
+        "topic",
+        "partition",
+        "offset",
+        "timestamp",
+        "key",
+        "value",
+        "headers",
         (F.lit(stage) if isinstance(stage, str) else stage).alias("stage"),
-        reason.alias("reason"), explain(problem).alias("message"),
+        reason.alias("reason"),
+        explain(problem).alias("message"),
     )
 
 

@@ -4,7 +4,7 @@ Every value is rendered by PostgreSQL, in one canonical form a type, so that not
 it. Memory is bounded by the block size, whatever the table's size.
 """
 
-from collections.abc import Buffer, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import psycopg
@@ -214,25 +214,26 @@ class _CopyStream:
 
     def __init__(self, copy: psycopg.Copy) -> None:
         self._copy = copy
-        self._held: Buffer | None = None
+        self._held = bytearray()
+        self._ended = False
 
     def has_rows(self) -> bool:
         """Whether there is anything to read; what was read for that isn't lost."""
-        self._held = self._copy.read()
+        self._fill(1)
         return bool(self._held)
 
     def read(self, size: int = -1) -> bytes:
-        """At least one row, and whole rows until about ``size`` bytes; empty at the end."""
-        parts, length = [], 0
-        held, self._held = self._held, None
-        chunk = held if held else self._copy.read()
-        while chunk:
-            parts.append(bytes(chunk))
-            length += len(parts[-1])
-            if 0 <= size <= length:
-                break
-            chunk = self._copy.read()
-        return b"".join(parts)
+        """Up to ``size`` bytes, all of the rest if it is negative; empty at the end."""
+        self._fill(size if size >= 0 else None)
+        taken = bytes(self._held[:size] if size >= 0 else self._held)
+        del self._held[: len(taken)]
+        return taken
 
     def close(self) -> None:
         """Nothing to do: the COPY ends with its cursor."""
+
+    def _fill(self, size: int | None) -> None:
+        while not self._ended and (size is None or len(self._held) < size):
+            chunk = self._copy.read()
+            self._ended = not chunk
+            self._held += chunk

@@ -1,4 +1,4 @@
-"""Debezium-like Avro events for tests of the pure stages: schemas as the connector registers them, bytes on the wire."""
+"""Debezium-like Avro events for tests of the stages: schemas as the connector registers them, bytes on the wire."""
 
 import json
 from io import BytesIO
@@ -14,11 +14,15 @@ def value_schema(table: str, columns: dict[str, Any]) -> str:
     """The value schema of a table's events: ``columns`` is name to Avro type."""
     namespace = f"{PREFIX}.{table}"
     row = {
-        "type": "record", "name": "Value", "connect.name": f"{namespace}.Value",
+        "type": "record",
+        "name": "Value",
+        "connect.name": f"{namespace}.Value",
         "fields": [{"name": name, "type": kind} for name, kind in columns.items()],
     }
     source = {
-        "type": "record", "name": "Source", "namespace": "io.debezium.connector.postgresql",
+        "type": "record",
+        "name": "Source",
+        "namespace": "io.debezium.connector.postgresql",
         "fields": [
             {"name": "db", "type": "string"},
             {"name": "ts_us", "type": ["null", "long"], "default": None},
@@ -26,16 +30,21 @@ def value_schema(table: str, columns: dict[str, Any]) -> str:
             {"name": "lsn", "type": ["null", "long"], "default": None},
         ],
     }
-    return json.dumps({
-        "type": "record", "name": "Envelope", "namespace": namespace, "connect.name": f"{namespace}.Envelope",
-        "fields": [
-            {"name": "before", "type": ["null", row], "default": None},
-            {"name": "after", "type": ["null", "Value"], "default": None},
-            {"name": "source", "type": source},
-            {"name": "op", "type": "string"},
-            {"name": "ts_ms", "type": ["null", "long"], "default": None},
-        ],
-    })
+    return json.dumps(
+        {
+            "type": "record",
+            "name": "Envelope",
+            "namespace": namespace,
+            "connect.name": f"{namespace}.Envelope",
+            "fields": [
+                {"name": "before", "type": ["null", row], "default": None},
+                {"name": "after", "type": ["null", "Value"], "default": None},
+                {"name": "source", "type": source},
+                {"name": "op", "type": "string"},
+                {"name": "ts_ms", "type": ["null", "long"], "default": None},
+            ],
+        }
+    )
 
 
 def key_schema(table: str, columns: dict[str, Any]) -> str:

@@ -82,47 +82,51 @@ CASES = [
     Case("delete in a later batch", [[create(1, 1, "a")], [delete(2, 1), tombstone(1)]], []),
     Case("insert, update and delete in one batch", [[create(1, 1, "a"), update(2, 1, "b"), delete(3, 1)]], []),
     Case("delete, then insert again in one batch",
-         [[create(1, 1, "a")], [delete(2, 1), tombstone(1), create(3, 1, "z")]], [(1, "z", "d")]),
+          [[create(1, 1, "a")], [delete(2, 1), tombstone(1), create(3, 1, "z")]], [(1, "z", "d")]),
     Case("delete of an unknown key", [[create(1, 1, "a")], [delete(2, 9)]], [(1, "a", "d")]),
     Case("first batch holds only a delete", [[delete(1, 1)], [create(2, 2, "b")]], [(2, "b", "d")]),
     Case("key change", [[create(1, 1, "a")], [delete(2, 1), tombstone(1), create(2, 5, "a", old=1)]], [(5, "a", "d")]),
-    Case("an older event after a newer one is ignored", [[create(9, 1, "new")], [update(3, 1, "old")]], [(1, "new", "d")]),
+    Case("an older event after a newer one is ignored",
+          [[create(9, 1, "new")], [update(3, 1, "old")]], [(1, "new", "d")]),
     Case("unchanged TOAST value stays", [[create(1, 1, "a", "big")], [update(2, 1, "b", GONE)]], [(1, "b", "big")]),
     Case("unchanged TOAST value after an insert in the same batch",
-         [[create(1, 1, "a", "big"), update(2, 1, "b", GONE)]], [(1, "b", "big")]),
+          [[create(1, 1, "a", "big"), update(2, 1, "b", GONE)]], [(1, "b", "big")]),
     Case("unchanged TOAST value after a change of it in the same batch",
-         [[create(1, 1, "a", "big")], [update(2, 1, "a", "bigger"), update(3, 1, "c", GONE)]], [(1, "c", "bigger")]),
+          [[create(1, 1, "a", "big")], [update(2, 1, "a", "bigger"), update(3, 1, "c", GONE)]], [(1, "c", "bigger")]),
     Case("TOAST value changed and unchanged, of two keys in one batch",
-         [[create(1, 1, "a", "one"), create(2, 2, "b", "two")], [update(3, 1, "A", GONE), update(4, 2, "B", "new")]],
+          [[create(1, 1, "a", "one"), create(2, 2, "b", "two")], [update(3, 1, "A", GONE), update(4, 2, "B", "new")]],
          [(1, "A", "one"), (2, "B", "new")]),
-    Case("unchanged TOAST value and then a delete", [[create(1, 1, "a", "big")], [update(2, 1, "b", GONE), delete(3, 1)]],
+    Case("unchanged TOAST value and then a delete",
+          [[create(1, 1, "a", "big")], [update(2, 1, "b", GONE), delete(3, 1)]],
          []),
     Case("unchanged TOAST value of a row that nobody knows",
-         [[create(1, 1, "a")], [update(2, 9, "b", GONE)]], [(1, "a", "d")], ["unavailable_value"]),
+          [[create(1, 1, "a")], [update(2, 9, "b", GONE)]], [(1, "a", "d")], ["unavailable_value"]),
     Case("key change with an unchanged TOAST value in the table",
-         [[create(1, 1, "a", "big")], [delete(2, 1), tombstone(1), create(2, 5, "a", GONE, old=1)]], [(5, "a", "big")]),
+          [[create(1, 1, "a", "big")], [delete(2, 1), tombstone(1), create(2, 5, "a", GONE, old=1)]], [(5, "a", "big")]),
     Case("key change with an unchanged TOAST value in the batch",
-         [[create(1, 1, "a", "big"), update(2, 1, "a", "bigger"), delete(3, 1), create(3, 5, "a", GONE, old=1)]],
+          [[create(1, 1, "a", "big"), update(2, 1, "a", "bigger"), delete(3, 1), create(3, 5, "a", GONE, old=1)]],
          [(5, "a", "bigger")]),
     Case("two key changes of a row in one batch",
-         [[create(1, 1, "a", "big")], [delete(2, 1), create(2, 5, "a", GONE, old=1), delete(3, 5),
+          [[create(1, 1, "a", "big")], [delete(2, 1), create(2, 5, "a", GONE, old=1), delete(3, 5),
                                        create(3, 6, "a", GONE, old=5), update(4, 6, "b", GONE)]], [(6, "b", "big")]),
     Case("two rows swap keys",
-         [[create(1, 1, "a", "one"), create(2, 2, "b", "two")],
+          [[create(1, 1, "a", "one"), create(2, 2, "b", "two")],
           [delete(3, 1), create(3, 9, "a", GONE, old=1), delete(4, 2), create(4, 1, "b", GONE, old=2), delete(5, 9),
            create(5, 2, "a", GONE, old=9)]], [(1, "b", "two"), (2, "a", "one")]),
     Case("truncate", [[create(1, 1, "a")], [truncate(2)]], []),
-    Case("truncate between inserts of one batch", [[create(1, 1, "a"), truncate(2), create(3, 2, "b")]], [(2, "b", "d")]),
+    Case("truncate between inserts of one batch",
+          [[create(1, 1, "a"), truncate(2), create(3, 2, "b")]], [(2, "b", "d")]),
     Case("truncate, then the same key again",
-         [[create(1, 1, "a", "big")], [truncate(2), create(3, 1, "b", "new")]], [(1, "b", "new")]),
+          [[create(1, 1, "a", "big")], [truncate(2), create(3, 1, "b", "new")]], [(1, "b", "new")]),
     Case("truncate read before an older insert of another partition",
-         [[create(1, 1, "a"), truncate(5)], [create(3, 2, "older"), create(7, 3, "newer")]], [(3, "newer", "d")]),
+          [[create(1, 1, "a"), truncate(5)], [create(3, 2, "older"), create(7, 3, "newer")]], [(3, "newer", "d")]),
     Case("truncate read after a newer insert of another partition",
-         [[create(1, 1, "a"), create(7, 2, "newer")], [truncate(5)]], [(2, "newer", "d")]),
+          [[create(1, 1, "a"), create(7, 2, "newer")], [truncate(5)]], [(2, "newer", "d")]),
     Case("not Avro at all", [[create(1, 1, "a"), poison(b"not avro")]], [(1, "a", "d")], ["not_avro"]),
     Case("unknown schema id", [[create(1, 1, "a"), poison(b"\x00\x00\x00\x03\xe7rest")]], [(1, "a", "d")],
          ["unknown_schema"]),
-    Case("truncated Avro", [[create(1, 1, "a"), poison(b"\x00\x00\x00\x00\x07\x02")]], [(1, "a", "d")], ["undecodable"]),
+    Case("truncated Avro",
+          [[create(1, 1, "a"), poison(b"\x00\x00\x00\x00\x07\x02")]], [(1, "a", "d")], ["undecodable"]),
     Case("only broken records", [[poison(b"x"), poison(b"")], [create(1, 1, "a")]], [(1, "a", "d")],
          ["not_avro", "not_avro"]),
 ]  # fmt: skip
@@ -167,8 +171,7 @@ class Topic:
 
 
 RECORD = (
-    "key binary, value binary, topic string, partition int, offset long, "
-    "headers array<struct<key:string,value:binary>>"
+    "key binary, value binary, topic string, partition int, offset long, headers array<struct<key:string,value:binary>>"
 )
 
 
@@ -206,7 +209,10 @@ def test_replaying_everything_changes_nothing(spark: SparkSession, case: Case) -
 
 def test_a_replay_that_reaches_further_takes_only_what_is_new(spark: SparkSession) -> None:
     topic = Topic(spark)
-    first, second = topic.batch([create(1, 2, "a"), create(2, 4, "b")]), topic.batch([update(3, 2, "c"), create(4, 3, "x")])
+    first, second = (
+        topic.batch([create(1, 2, "a"), create(2, 4, "b")]),
+        topic.batch([update(3, 2, "c"), create(4, 3, "x")]),
+    )
     topic.apply(topic.mirror(), first, 0)
     topic.apply(topic.mirror(), first.union(second), 0)
     assert topic.rows() == [(2, "c", "d"), (3, "x", "d"), (4, "b", "d")]

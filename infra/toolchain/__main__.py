@@ -1,0 +1,72 @@
+"""`python3 -m infra.toolchain`: runs on the standard library alone, before anything is installed."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+
+from . import environment, installer, maven, preflight
+from .components import COMPONENTS, DEFAULT
+from .errors import ToolchainError
+from .layout import Layout
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command; return 0, 1 (something could not be installed) or 2 (usage or this machine)."""
+    parser = argparse.ArgumentParser(prog="python3 -m infra.toolchain", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    install = commands.add_parser("install", help="install what is missing or out of date")
+    install.add_argument("components", nargs="*", metavar="COMPONENT", help=", ".join(COMPONENTS))
+    check = commands.add_parser("preflight", help="check that this machine can run the stack")
+    check.add_argument("--runner", choices=("auto", *preflight.RUNNERS), default="auto")
+    runner = commands.add_parser("runner", help="print the runner that this machine would use")
+    runner.add_argument("--runner", choices=("auto", *preflight.RUNNERS), default="auto")
+    commands.add_parser("env", help="write .env, or add to it what is missing")
+    commands.add_parser("pin", help="rewrite the checksums of what Maven fetches (after changing a version)")
+    chosen = parser.parse_args(arguments)
+    layout = Layout.of_this_checkout()
+    try:
+        match chosen.command:
+            case "install":
+                return _install(layout, chosen.components or list(DEFAULT))
+            case "preflight":
+                return preflight.report(layout, preflight.choose(chosen.runner), sys.stdout)
+            case "runner":
+                print(preflight.choose(chosen.runner))
+            case "env":
+                return _env(layout)
+            case "pin":
+                print(f"toolchain: wrote {maven.pin(layout)}")
+    except ToolchainError as error:
+        print(installer.explain(installer.Failure(chosen.command, error)), file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("\ntoolchain: broken off; run the same command again to go on", file=sys.stderr)
+        return 130
+    return 0
+
+
+def _install(layout: Layout, names: list[str]) -> int:
+    since = time.monotonic()
+    failures = installer.install(layout, names)
+    for failure in failures:
+        print(installer.explain(failure), file=sys.stderr)
+    if failures:
+        return 1
+    print(f"toolchain: complete ({time.monotonic() - since:.1f} s)")
+    return 0
+
+
+def _env(layout: Layout) -> int:
+    fresh = not layout.env_file.exists()
+    added = environment.write(layout.env_file)
+    if fresh:
+        print(f"env: wrote {layout.env_file} with generated secrets")
+    elif added:
+        print(f"env: added to {layout.env_file}: {', '.join(added)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

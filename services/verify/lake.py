@@ -1,0 +1,150 @@
+"""The lake's side: tables through the REST catalog, pinned at a snapshot, and read by DuckDB at exactly that one."""
+
+import importlib.util
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import duckdb
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.exceptions import NoSuchTableError, RESTError
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Snapshot as LakeSnapshot
+from requests.exceptions import RequestException
+
+from pipelines import ledger
+from services.verify.errors import Unreachable
+from services.verify.quoting import literal, quote
+from services.verify.settings import StackSettings
+
+EXTENSIONS = ("avro", "httpfs", "iceberg")
+LSN_COLUMN = "_lsn"
+
+
+@dataclass(frozen=True)
+class PinnedTable:
+    """A mirrored table as of one snapshot. ``snapshot_id`` None: it has no rows yet. ``key`` (): it has no key."""
+
+    namespace: str
+    name: str
+    schema: str
+    source_table: str
+    topic: str
+    key: tuple[str, ...]
+    columns: tuple[str, ...]
+    snapshot_id: int | None
+    state: ledger.Ledger
+
+    @property
+    def full_name(self) -> str:
+        """``lake.<namespace>.<name>``."""
+        return f"lake.{self.namespace}.{self.name}"
+
+    def sql(self) -> str:
+        """The pinned rows as a DuckDB table expression."""
+        name = f"lake.{quote(self.namespace)}.{quote(self.name)}"
+        if self.snapshot_id is None:
+            return f"(SELECT * FROM {name} WHERE false)"
+        return f"(SELECT * FROM {name} AT (VERSION => {self.snapshot_id:d}))"
+
+
+def open_catalog(settings: StackSettings) -> Catalog:
+    """The REST catalog, for PyIceberg, with the operator's S3 keys. Raises Unreachable."""
+    try:
+        return load_catalog(
+            "lake",
+            **{
+                "type": "rest", "uri": settings.catalog_uri, "warehouse": settings.warehouse,
+                "s3.endpoint": settings.s3_endpoint, "s3.region": settings.s3_region,
+                "s3.access-key-id": settings.operator_s3_access_key.get_secret_value(),
+                "s3.secret-access-key": settings.operator_s3_secret_key.get_secret_value(),
+                "s3.connect-timeout": "5",
+            },
+        )  # fmt: skip
+    except (RequestException, RESTError) as error:
+        raise Unreachable("The Iceberg catalog", settings.catalog_uri, type(error).__name__) from error
+
+
+def tables(catalog: Catalog, settings: StackSettings) -> Iterator[Table]:
+    """Every table of this source's namespaces. A table dropped meanwhile is left out. Raises Unreachable."""
+    try:
+        for namespace in sorted(catalog.list_namespaces()):
+            if namespace[0] != settings.source_name and not namespace[0].startswith(f"{settings.source_name}_"):
+                continue
+            for identifier in sorted(catalog.list_tables(namespace)):
+                try:
+                    yield catalog.load_table(identifier)
+                except NoSuchTableError:
+                    continue
+    except (RequestException, RESTError) as error:
+        raise Unreachable("The Iceberg catalog", settings.catalog_uri, type(error).__name__) from error
+
+
+def lineage(table: Table) -> Iterator[LakeSnapshot]:
+    """The table's snapshots from the current one back along its ancestors, as far as they are kept."""
+    snapshot = table.current_snapshot()
+    while snapshot is not None:
+        yield snapshot
+        parent = snapshot.parent_snapshot_id
+        snapshot = None if parent is None else table.snapshot_by_id(parent)
+
+
+def ledger_of(table: Table) -> ledger.Ledger:
+    """What of its topic the table holds, from the newest snapshot that says so."""
+    summaries = (snapshot.summary for snapshot in lineage(table))
+    return ledger.read(summary.additional_properties for summary in summaries if summary is not None)
+
+
+def pin(table: Table) -> PinnedTable | None:
+    """The table at its current snapshot, or None if it mirrors no source table."""
+    properties = table.properties
+    if "lakehouse.source-table" not in properties:
+        return None
+    namespace, name = table.name()[-2:]
+    snapshot = table.current_snapshot()
+    return PinnedTable(
+        namespace=namespace, name=name, schema=properties["lakehouse.source-schema"],
+        source_table=properties["lakehouse.source-table"], topic=properties["lakehouse.topic"],
+        key=tuple(json.loads(properties["lakehouse.key-columns"])),
+        columns=tuple(field.name for field in table.schema().fields),
+        snapshot_id=None if snapshot is None else snapshot.snapshot_id, state=ledger_of(table),
+    )  # fmt: skip
+
+
+def open_duckdb(settings: StackSettings, directory: Path, memory: str) -> duckdb.DuckDBPyConnection:
+    """DuckDB with the lake attached as ``lake``; ``memory`` bounds it, and ``directory`` takes what doesn't fit.
+
+    Extensions come from their Python packages: nothing is fetched. Secrets stay in this connection's memory.
+    """
+    connection = duckdb.connect(
+        str(directory / "verify.duckdb"),
+        config={
+            "memory_limit": memory, "temp_directory": str(directory / "spill"), "preserve_insertion_order": "false",
+            "threads": "2", "autoinstall_known_extensions": "false", "autoload_known_extensions": "false",
+            "extension_directory": str(directory / "extensions"),
+        },
+    )  # fmt: skip
+    for name in EXTENSIONS:
+        connection.execute(f"LOAD {literal(str(_extension(name, connection)))}")
+    connection.execute("SET TimeZone = 'UTC'")
+    endpoint = urlsplit(settings.s3_endpoint)
+    connection.execute(
+        f"CREATE SECRET lake (TYPE s3, KEY_ID {literal(settings.operator_s3_access_key.get_secret_value())},"
+        f" SECRET {literal(settings.operator_s3_secret_key.get_secret_value())}, ENDPOINT {literal(endpoint.netloc)},"
+        f" URL_STYLE 'path', USE_SSL {str(endpoint.scheme == 'https').lower()}, REGION {literal(settings.s3_region)})"
+    )
+    connection.execute(
+        f"ATTACH {literal(settings.warehouse)} AS lake (TYPE iceberg, ENDPOINT {literal(settings.catalog_uri)},"
+        " AUTHORIZATION_TYPE 'none', ACCESS_DELEGATION_MODE 'none')"
+    )
+    return connection
+
+
+def _extension(name: str, connection: duckdb.DuckDBPyConnection) -> Path:
+    row = connection.execute("PRAGMA version").fetchone()
+    spec = importlib.util.find_spec(f"duckdb_extension_{name}")
+    if row is None or spec is None or spec.origin is None:
+        raise ModuleNotFoundError(f"duckdb-extension-{name}")
+    return Path(spec.origin).parent / "extensions" / row[0] / f"{name}.duckdb_extension"

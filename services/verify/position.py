@@ -1,0 +1,159 @@
+"""Waiting until the lake holds everything that the source had committed when asked.
+
+From source to lake there are two hand-overs, each with a position of its own. The replication slot's confirmed position
+passes a commit only after Kafka has acknowledged its events; the mirror's committed offsets pass an event only after its
+table's commit. So: note the log's position, write a heartbeat after it (the slot can't pass a position that nothing
+follows), wait for the slot, note how far the topics reach, wait for the mirror.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import psycopg
+from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_exponential
+
+from services.verify.errors import CannotVerify, NotCaughtUp, Unreachable
+from services.verify.offsets import KafkaOffsets, Offsets, behind
+from services.verify.progress import OnProgress, Progress, silent
+from services.verify.settings import StackSettings
+
+SLOT = "lakehouse"
+PUBLICATION = "lakehouse"
+HEARTBEAT_EVERY_SECONDS = 5.0
+
+_HEARTBEAT = "UPDATE lakehouse.heartbeat SET beat_at = clock_timestamp()"
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where the log stood, and how far the topics reached once all up to there was in Kafka."""
+
+    lsn: str
+    ends: Offsets
+    starts: Offsets
+
+
+class Deadline:
+    """A moment that a row of waits must all keep."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self._started = time.monotonic()
+
+    @property
+    def waited(self) -> float:
+        """Seconds since the start."""
+        return time.monotonic() - self._started
+
+    @property
+    def left(self) -> float:
+        """Seconds left, never negative."""
+        return max(0.0, self.seconds - self.waited)
+
+
+def connect(settings: StackSettings) -> psycopg.Connection:
+    """A connection to the source, in autocommit. Raises Unreachable."""
+    try:
+        return psycopg.connect(settings.source_conninfo.get_secret_value(), autocommit=True)
+    except psycopg.OperationalError as error:
+        reason = str(error).strip().splitlines()[-1]
+        raise Unreachable("PostgreSQL", f"{settings.source_db_host}:{settings.source_db_port}", reason) from None
+
+
+def kafka(settings: StackSettings) -> KafkaOffsets:
+    """The offsets of this source's topics."""
+    return KafkaOffsets(settings.kafka_bootstrap, settings.source_name, settings.schemas)
+
+
+def wait_until_visible(settings: StackSettings, timeout: float, on_progress: OnProgress = silent) -> Position:
+    """Return once everything committed in the source before the call is visible in the lake.
+
+    Raises NotCaughtUp after ``timeout`` seconds, Unreachable when a server doesn't answer.
+    """
+    deadline = Deadline(timeout)
+    position = wait_until_published(settings, deadline, on_progress)
+    _wait_until_mirrored(settings, position, deadline, on_progress)
+    return position
+
+
+def wait_until_published(settings: StackSettings, deadline: Deadline, on_progress: OnProgress = silent) -> Position:
+    """Return once Kafka holds everything committed in the source before the call, and how far the topics reach then."""
+    with connect(settings) as connection:
+        lsn = _log_position(connection)
+        beat = 0.0
+
+        def lag() -> int | None:
+            nonlocal beat
+            if time.monotonic() - beat > HEARTBEAT_EVERY_SECONDS:
+                _heartbeat(connection)
+                beat = time.monotonic()
+            bytes_left = _slot_lag(connection, lsn)
+            on_progress(Progress("source", "bytes of the log not yet in Kafka", bytes_left or 0))
+            return bytes_left
+
+        try:
+            _until(deadline, lambda: lag() != 0)
+        except RetryError:
+            raise NotCaughtUp(deadline.waited, [_slot_lag_text(_slot_lag(connection, lsn))]) from None
+    topics = kafka(settings)
+    partitions = topics.partitions()
+    return Position(lsn, topics.ends(partitions), topics.starts(partitions))
+
+
+def _wait_until_mirrored(
+    settings: StackSettings, position: Position, deadline: Deadline, on_progress: OnProgress
+) -> None:
+    topics = kafka(settings)
+
+    def missing() -> Offsets:
+        found = behind(position.ends, position.starts, topics.mirrored())
+        on_progress(Progress("lake", "offsets not yet in the lake", sum(found.values())))
+        return found
+
+    try:
+        _until(deadline, lambda: bool(missing()))
+    except RetryError:
+        lags: dict[str, int] = {}
+        for (topic, _), lag in missing().items():
+            lags[topic] = lags.get(topic, 0) + lag
+        lines = [f"{topic} lacks {lag:,} offsets in the lake" for topic, lag in sorted(lags.items())]
+        raise NotCaughtUp(deadline.waited, [*lines, "see `make logs s=mirror`"]) from None
+
+
+def _until(deadline: Deadline, pending: Callable[[], bool]) -> None:
+    """Ask until ``pending`` is false. Raises tenacity.RetryError when the time is up."""
+    stop, wait = stop_after_delay(deadline.left), wait_exponential(0.1, max=0.5)
+    Retrying(stop=stop, wait=wait, retry=retry_if_result(bool))(pending)
+
+
+def _log_position(connection: psycopg.Connection) -> str:
+    row = connection.execute("SELECT pg_current_wal_insert_lsn()::text").fetchone()
+    return str(row[0]) if row else "0/0"
+
+
+def _heartbeat(connection: psycopg.Connection) -> None:
+    try:
+        updated = connection.execute(_HEARTBEAT).rowcount
+    except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName) as error:
+        raise CannotVerify(f"the source has no table lakehouse.heartbeat: capture hasn't prepared it ({error.diag.message_primary}). See `make logs s=capture`.") from None
+    except psycopg.errors.InsufficientPrivilege as error:
+        raise CannotVerify(f"the role shop may not update lakehouse.heartbeat ({error.diag.message_primary}). See `make logs s=capture`.") from None
+    if updated == 0:
+        raise CannotVerify("lakehouse.heartbeat has no row: capture hasn't prepared it. See `make logs s=capture`.")
+
+
+def _slot_lag(connection: psycopg.Connection, lsn: str) -> int | None:
+    """Bytes of the log up to ``lsn`` that Kafka hasn't acknowledged; None while there is no slot."""
+    row = connection.execute(
+        "SELECT greatest(0, pg_wal_lsn_diff(%s::pg_lsn, confirmed_flush_lsn))::bigint"
+        " FROM pg_replication_slots WHERE slot_name = %s AND confirmed_flush_lsn IS NOT NULL",
+        (lsn, SLOT),
+    ).fetchone()
+    return None if row is None else int(row[0])
+
+
+def _slot_lag_text(lag: int | None) -> str:
+    if lag is None:
+        return f"the source has no replication slot {SLOT}: capture isn't running; see `make logs s=capture`"
+    return f"capture lacks {lag:,} bytes of the source's log; see `make status` and `make logs s=connect`"

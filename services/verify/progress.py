@@ -1,0 +1,21 @@
+"""What a long look reports while it runs."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Progress:
+    """A stage of the work on ``subject``: ``done`` of ``total`` rows, offsets or bytes; a total that isn't known is None."""
+
+    subject: str
+    stage: str
+    done: int = 0
+    total: int | None = None
+
+
+OnProgress = Callable[[Progress], None]
+
+
+def silent(_: Progress) -> None:
+    """Report nothing."""

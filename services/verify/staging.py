@@ -1,0 +1,126 @@
+"""Both sides as relations of one DuckDB: the source's rows in a table, the lake's rows with the tail laid over them.
+
+Columns are called ``c0, c1, …`` in the order of the plan, so that no name of a table can clash with one of ours.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+
+import duckdb
+import pyarrow as pa
+
+from services.verify.columns import ComparedColumn
+from services.verify.lake import LSN_COLUMN, PinnedTable
+from services.verify.overlay import Overlay
+from services.verify.quoting import literal, quote
+from services.verify.values import arrow_type
+
+SOURCE, LAKE, TAIL = "source_rows", "lake_rows", "tail_rows"
+
+
+def stage_source(
+    connection: duckdb.DuckDBPyConnection,
+    columns: Sequence[ComparedColumn],
+    batches: Iterator[pa.RecordBatch],
+    on_rows: Callable[[int], None],
+) -> int:
+    """Stream batches of canonical text into the table SOURCE with exact types; the number of rows.
+
+    Its last column, ``unfit``, holds what the types can't: column and text, or null.
+    """
+    definitions = [f"c{i} {column.kind}" for i, column in enumerate(columns)]
+    connection.execute(f"CREATE OR REPLACE TABLE {SOURCE} ({', '.join([*definitions, 'unfit VARCHAR'])})")
+    parsed = [column.parsed(f"c{i}") for i, column in enumerate(columns)]
+    unfit = [
+        f"CASE WHEN c{i} IS NOT NULL AND {condition} THEN {literal(column.name + ' = ')} || c{i} END"
+        for i, column in enumerate(columns)
+        if (condition := column.unfit(f"c{i}"))
+    ]
+    unfit_sql = f"nullif(concat_ws(', ', {', '.join(unfit)}), '')" if unfit else "NULL"
+    rows = 0
+
+    def counted() -> Iterator[pa.RecordBatch]:
+        nonlocal rows
+        for batch in batches:
+            yield batch
+            rows += batch.num_rows
+            on_rows(rows)
+
+    schema = pa.schema([(f"c{i}", pa.string()) for i in range(len(columns))])
+    incoming = pa.RecordBatchReader.from_batches(schema, counted())
+    connection.register("incoming", incoming)
+    try:
+        connection.execute(f"INSERT INTO {SOURCE} SELECT {', '.join([*parsed, unfit_sql])} FROM incoming")
+    finally:
+        connection.unregister("incoming")
+    return rows
+
+
+def stage_lake(
+    connection: duckdb.DuckDBPyConnection, columns: Sequence[ComparedColumn], pinned: PinnedTable, overlay: Overlay
+) -> None:
+    """Make the view LAKE: the pinned snapshot with the overlay applied."""
+    names = ", ".join(f"{quote(column.name)} AS c{i}" for i, column in enumerate(columns))
+    base = f"(SELECT {names}, {quote(LSN_COLUMN)} AS lsn FROM {pinned.sql()})"
+    outputs = ", ".join(f"b.c{i}" for i in range(len(columns)))
+    standing = "true" if overlay.truncated_lsn is None else f"(b.lsn IS NULL OR b.lsn >= {overlay.truncated_lsn:d})"
+    if not pinned.key:
+        _stage_tail(connection, columns, [(row, frozenset(), False) for row in overlay.rows()])
+        added = f"SELECT {', '.join(f't.c{i}' for i in range(len(columns)))} FROM {TAIL} t"
+        connection.execute(_view(f"SELECT {outputs} FROM {base} b WHERE {standing} UNION ALL {added}"))
+        return
+    keys = [i for i, column in enumerate(columns) if column.name in pinned.key]
+    order = [columns[i].name for i in keys]
+    last = []
+    for key, state in overlay.keyed.items():
+        known = dict(zip(pinned.key, key, strict=True))
+        last.append((state.row or {name: known[name] for name in order}, state.kept, state.row is None))
+    _stage_tail(connection, columns, last)
+    match = " AND ".join(f"b.c{i} = t.c{i}" for i in keys)
+    kept = frozenset().union(*(state.kept for state in overlay.keyed.values()))
+    values = ", ".join(_kept_or_new(i, column.name in kept, column.name) for i, column in enumerate(columns))
+    joined = f"LEFT JOIN {base} b ON {match}" if kept else ""
+    connection.execute(
+        _view(
+            f"SELECT {outputs} FROM {base} b WHERE {standing} AND NOT EXISTS (SELECT 1 FROM {TAIL} t WHERE {match})"
+            f" UNION ALL SELECT {values} FROM {TAIL} t {joined} WHERE NOT t.gone"
+        )
+    )
+
+
+def lake_types(connection: duckdb.DuckDBPyConnection, pinned: PinnedTable) -> dict[str, str]:
+    """Column name to DuckDB type, as the pinned snapshot has them."""
+    return {row[0]: str(row[1]) for row in connection.execute(f"DESCRIBE SELECT * FROM {pinned.sql()}").fetchall()}
+
+
+def _view(query: str) -> str:
+    return f"CREATE OR REPLACE TEMP VIEW {LAKE} AS {query}"
+
+
+def _kept_or_new(index: int, may_be_kept: bool, name: str) -> str:
+    if not may_be_kept:
+        return f"t.c{index}"
+    return f"CASE WHEN list_contains(t.kept, {literal(name)}) THEN b.c{index} ELSE t.c{index} END"
+
+
+def _stage_tail(
+    connection: duckdb.DuckDBPyConnection,
+    columns: Sequence[ComparedColumn],
+    rows: Sequence[tuple[object, frozenset[str], bool]],
+) -> None:
+    """The table TAIL: neutral values with the lake's types, ``kept`` column names, and whether the key is ``gone``."""
+    definitions = ", ".join(f"c{i} {column.lake_kind}" for i, column in enumerate(columns))
+    connection.execute(f"CREATE OR REPLACE TABLE {TAIL} ({definitions}, kept VARCHAR[], gone BOOLEAN)")
+    if not rows:
+        return
+    arrays = [
+        pa.array([row.get(column.name) for row, _, _ in rows], arrow_type(column.lake_kind))  # type: ignore[attr-defined]
+        for column in columns
+    ]
+    arrays += [pa.array([sorted(kept) for _, kept, _ in rows], pa.list_(pa.string())), pa.array([g for _, _, g in rows])]
+    names = [*(f"c{i}" for i in range(len(columns))), "kept", "gone"]
+    connection.register("incoming", pa.Table.from_arrays(arrays, names))
+    try:
+        casts = ", ".join(f"CAST(c{i} AS {column.lake_kind})" for i, column in enumerate(columns))
+        connection.execute(f"INSERT INTO {TAIL} SELECT {casts}, kept, gone FROM incoming")
+    finally:
+        connection.unregister("incoming")

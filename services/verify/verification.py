@@ -1,0 +1,188 @@
+"""Verify: agree on a position, read both sides there, compare. See infra/decisions for why it is right under load."""
+
+import shutil
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+import psycopg
+
+from pipelines.sources.postgres import reader
+from pipelines.sources.postgres.reader import SourceTable
+from pipelines.sources.postgres.snapshot import Snapshot
+from services.verify import columns, compare, lake, staging
+from services.verify.errors import CannotVerify
+from services.verify.offsets import Offsets
+from services.verify.overlay import Overlay, fold
+from services.verify.position import PUBLICATION, Deadline, Position, connect, wait_until_published, wait_until_visible
+from services.verify.progress import OnProgress, Progress, silent
+from services.verify.report import Report, TableReport
+from services.verify.settings import CHECKOUT, StackSettings
+from services.verify.tail import Decoder, Tail, read_range
+
+MEMORY = "1GB"
+EXAMPLES = 10
+ROUNDS = 3
+
+
+def verify(
+    settings: StackSettings,
+    tables: Iterable[str] = (),
+    on_progress: OnProgress = silent,
+    *,
+    timeout: float = 300.0,
+    examples: int = EXAMPLES,
+    memory: str = MEMORY,
+) -> Report:
+    """Compare the captured tables (all, or those named ``table`` or ``schema.table``) of source and lake.
+
+    Both are read as of one position, so the workload may run. ``timeout``: seconds to wait for the lake to come near,
+    and again for Kafka to hold the agreed position. ``memory``: DuckDB's limit; the rest goes to disk. ``examples``:
+    differing keys named per table and kind. Raises NotCaughtUp, Unreachable and CannotVerify.
+    """
+    started, wanted, done = time.monotonic(), set(tables), []
+    for _ in range(ROUNDS):
+        with connect(settings) as connection:
+            chosen = _chosen(reader.captured_tables(connection, PUBLICATION, settings.schemas), wanted)
+            left_out = [] if wanted else reader.uncaptured_tables(connection, PUBLICATION, settings.schemas)
+        near = wait_until_visible(settings, timeout, on_progress)
+        report, too_new = _at_one_position(settings, chosen, near, on_progress, timeout, examples, memory)
+        done += report.tables
+        if not too_new:
+            break
+        # Their first rows came after the wait: they are compared at a later position, once the lake has them.
+        wanted = {table.full_name for table in too_new}
+    else:
+        raise CannotVerify(f"new tables kept coming: {', '.join(sorted(wanted))}. Run verify again.")
+    report.tables, report.not_captured = sorted(done, key=lambda t: t.table), left_out
+    report.seconds = time.monotonic() - started
+    return report
+
+
+def _chosen(found: list[SourceTable], wanted: set[str]) -> list[SourceTable]:
+    if not wanted:
+        return found
+    chosen = [t for t in found if t.full_name in wanted or (t.name in wanted and t.schema == "public")]
+    unknown = wanted - {t.full_name for t in chosen} - {t.name for t in chosen}
+    if unknown:
+        known = ", ".join(t.full_name for t in found) or "none"
+        raise CannotVerify(f"no captured table is called {', '.join(sorted(unknown))}. Captured: {known}.")
+    return chosen
+
+
+@dataclass
+class _Look:
+    """Everything that reading one table needs."""
+
+    settings: StackSettings
+    source: psycopg.Connection
+    duckdb: duckdb.DuckDBPyConnection
+    snapshot: Snapshot
+    reached: Position
+    decoder: Decoder
+    on_progress: OnProgress
+    examples: int
+
+
+def _at_one_position(
+    settings: StackSettings,
+    chosen: list[SourceTable],
+    near: Position,
+    on_progress: OnProgress,
+    timeout: float,
+    examples: int,
+    memory: str,
+) -> tuple[Report, list[SourceTable]]:
+    pinned = {(p.schema, p.source_table): p for t in lake.tables(lake.open_catalog(settings), settings) if (p := lake.pin(t))}
+    with _scratch() as directory, connect(settings) as source:
+        reader.prepare(source)
+        snapshot = reader.hold_snapshot(source)
+        reached = wait_until_published(settings, Deadline(timeout), on_progress)
+        text = f"{snapshot.xmin}:{snapshot.xmax}:{','.join(map(str, sorted(snapshot.in_progress)))}"
+        report, too_new = Report(text, reached.lsn), []
+        with closing(lake.open_duckdb(settings, directory, memory)) as connection:
+            look = _Look(settings, source, connection, snapshot, reached,
+                         Decoder(settings.schema_registry_url), on_progress, examples)  # fmt: skip
+            for table in chosen:
+                found = _verify_table(look, table, pinned.get((table.schema, table.name)), near.ends)
+                if found is None:
+                    too_new.append(table)
+                else:
+                    report.tables.append(found)
+        source.execute("ROLLBACK")
+    return report, too_new
+
+
+def _verify_table(
+    look: _Look, table: SourceTable, pinned: lake.PinnedTable | None, near: Offsets
+) -> TableReport | None:
+    """The table's report, or None if it is too new to have been waited for."""
+    started = time.monotonic()
+    report = TableReport(table.full_name)
+    if pinned is None:
+        topic = f"{look.settings.source_name}.{table.full_name}"
+        report.rows_source = report.missing = reader.count_rows(look.source, table)
+        if report.missing and not any(end for (name, _), end in near.items() if name == topic):
+            return None
+        if report.missing:
+            report.problems.append("the table isn't in the lake")
+        return report
+    report.lake_table, report.snapshot_id = pinned.full_name, pinned.snapshot_id
+    report.position = dict(pinned.state.positions)
+    chosen = columns.plan(table, staging.lake_types(look.duckdb, pinned), pinned.key)
+    report.not_compared, report.problems = chosen.not_compared, list(chosen.problems)
+    report.columns_compared = len(chosen.compared)
+    if not chosen.compared or not set(pinned.key) <= {column.name for column in chosen.compared}:
+        return report
+    staging.stage_lake(look.duckdb, chosen.compared, pinned, _overlay(look, table, pinned, report))
+    _stage_source(look, table, chosen)
+    look.on_progress(Progress(table.full_name, "comparing"))
+    found = compare.compare(look.duckdb, chosen.compared, pinned.key, look.examples)
+    for name, value in vars(found).items():
+        setattr(report, name, value)
+    look.duckdb.execute(f"DROP TABLE {staging.SOURCE}")
+    report.seconds = time.monotonic() - started
+    return report
+
+
+def _overlay(look: _Look, table: SourceTable, pinned: lake.PinnedTable, report: TableReport) -> Overlay:
+    ranges = {}
+    for (topic, partition), end in look.reached.ends.items():
+        if topic == pinned.topic:
+            start = pinned.state.positions.get(partition, look.reached.starts.get((topic, partition), 0))
+            ranges[partition] = (start, end)
+    look.on_progress(Progress(table.full_name, "reading the tail", 0, sum(max(0, e - s) for s, e in ranges.values())))
+    tail = Tail(look.decoder, look.snapshot, look.settings.unavailable_value, pinned.key)
+    messages = read_range(look.settings.kafka_bootstrap, pinned.topic, ranges)
+    overlay = fold(tail.changes(messages), keyless=not pinned.key, truncated_lsn=pinned.state.truncated_lsn)
+    report.tail_events, report.undecodable = tail.read - tail.later, tail.undecodable_count
+    return overlay
+
+
+def _stage_source(look: _Look, table: SourceTable, chosen: columns.Plan) -> None:
+    total = reader.estimate_rows(look.source, table)
+
+    def on_rows(rows: int) -> None:
+        look.on_progress(Progress(table.full_name, "reading the source", rows, total))
+
+    batches = reader.read_rows(look.source, table, tuple(column.source for column in chosen.compared))
+    staging.stage_source(look.duckdb, chosen.compared, batches, on_rows)
+
+
+@contextmanager
+def _scratch() -> Iterator[Path]:
+    """A directory for what doesn't fit in memory: in the checkout's state if that can be written, else the system's."""
+    parent: Path | None = CHECKOUT / ".lakehouse" / "verify"
+    try:
+        parent.mkdir(parents=True, exist_ok=True)  # type: ignore[union-attr]
+        directory = Path(tempfile.mkdtemp(dir=parent))
+    except OSError:
+        directory = Path(tempfile.mkdtemp(prefix="lakehouse-verify-"))
+    try:
+        yield directory
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
