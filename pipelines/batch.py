@@ -39,7 +39,7 @@ class BatchMirror:
         started = time.monotonic()
         batch.persist()
         try:
-            topics = profile(batch, self._settings.unavailable_value)
+            topics = profile(batch)
             profiled = time.monotonic()
             heartbeat = f"{self._settings.source_name}.{HEARTBEAT_TABLE}"
             jobs = [self._pool.submit(self._one, batch, t, number) for name, t in topics.items() if name != heartbeat]

@@ -10,10 +10,13 @@ from collections.abc import Mapping
 from threading import Lock
 from typing import Any
 
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from pipelines import ledger
+from pipelines.errors import RetryBatch
 from pipelines.iceberg import Lake, LakeTable
 from pipelines.identifiers import quote
 from pipelines.merge import commit
@@ -92,6 +95,7 @@ class DeadLetters:
             properties = {"comment": "Records that could not be merged, whole, with the reason"}
             self._table = self._lake.table(NAMESPACE, TABLE) or self._lake.create(NAMESPACE, TABLE, SCHEMA, properties)
             self._positions = read_positions(self._table)
+            create_topic(self._kafka_bootstrap)
         return self._table
 
     def _produce(self, letters: DataFrame) -> None:
@@ -119,6 +123,17 @@ class DeadLetters:
             f"INSERT INTO {table.sql_name} ({columns}) SELECT {columns} FROM global_temp.{view}",
             summary,
         )
+
+
+def create_topic(kafka_bootstrap: str) -> None:
+    """Create the dead-letter topic, which keeps its records for ever, unless it exists."""
+    topic = NewTopic(TOPIC, num_partitions=1, replication_factor=-1, config={"retention.ms": "-1"})
+    admin = AdminClient({"bootstrap.servers": kafka_bootstrap})
+    try:
+        admin.create_topics([topic])[TOPIC].result()
+    except KafkaException as error:
+        if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+            raise RetryBatch(f"the topic {TOPIC} can't be created at {kafka_bootstrap}: {error}") from error
 
 
 def read_positions(table: LakeTable) -> dict[str, ledger.Ledger]:

@@ -18,15 +18,19 @@ MAX_KEY_CHANGES = 16
 CREATES = ("c", "r")
 
 
+def any_unavailable(shape: TableShape) -> Column:
+    """Whether a change row lacks an unchanged value."""
+    return reduce(Column.__or__, [F.col("unavailable").getField(c.name) for c in shape.toastable], F.lit(False))
+
+
 def inherit(changes: DataFrame, shape: TableShape, keys: Sequence[str], table: DataFrame) -> DataFrame:
     """``changes`` with the values that creates after a key change lack, wherever they can be found.
 
     ``table``: the mirror before this batch. Follows up to ``MAX_KEY_CHANGES`` changes of one row's key in the batch.
     What can't be found stays marked as unavailable.
     """
-    lacking = reduce(Column.__or__, [F.col("unavailable").getField(c.name) for c in shape.toastable], F.lit(False))
     moved = changes.where(F.col("op").isin(*CREATES) & F.col("old_key").isNotNull())
-    orphans = moved.where(lacking)
+    orphans = moved.where(any_unavailable(shape))
     if orphans.isEmpty():
         return changes
     keyed = changes.withColumn("key", _key(F.col("row"), keys))

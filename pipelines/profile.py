@@ -20,7 +20,6 @@ class TopicProfile:
     key_schema_ids: set[int] = field(default_factory=set)
     rows: int = 0
     unframed: int = 0
-    has_unavailable: bool = False
 
     @property
     def newest_schema_id(self) -> int | None:
@@ -35,11 +34,8 @@ def schema_id(column: str) -> Column:
     return F.when(framed, F.conv(F.hex(F.substring(value, 2, 4)), 16, 10).cast("int"))
 
 
-def profile(batch: DataFrame, placeholder: str) -> dict[str, TopicProfile]:
-    """Topic to profile. ``has_unavailable`` may be true without need, never false wrongly, for a text or binary value
-    (it looks for the placeholder's bytes).
-    """
-    unavailable = F.coalesce(F.contains(F.col("value"), F.lit(placeholder.encode())), F.lit(False))
+def profile(batch: DataFrame) -> dict[str, TopicProfile]:
+    """Topic to profile."""
     rows = (
         batch.groupBy(
             "topic",
@@ -52,7 +48,6 @@ def profile(batch: DataFrame, placeholder: str) -> dict[str, TopicProfile]:
             F.count("*").alias("rows"),
             F.min("offset").alias("first"),
             F.max("offset").alias("last"),
-            F.max(unavailable).alias("unavailable"),
         )
         .collect()
     )
@@ -66,7 +61,6 @@ def _by_topic(rows: Iterable[Row]) -> dict[str, TopicProfile]:
         first, following = seen.ranges.get(row.partition, (row.first, row.last + 1))
         seen.ranges[row.partition] = (min(first, row.first), max(following, row.last + 1))
         seen.rows += row.rows
-        seen.has_unavailable |= row.unavailable
         if row.key_schema_id is not None:
             seen.key_schema_ids.add(row.key_schema_id)
         if row.tombstone:

@@ -17,7 +17,7 @@ from pipelines.decode import NOT_AVRO, UNKNOWN_SCHEMA, decode
 from pipelines.errors import UnknownSchema
 from pipelines.fold import KEEP, fold, positions
 from pipelines.iceberg import Lake, LakeTable
-from pipelines.inherit import inherit
+from pipelines.inherit import any_unavailable, inherit
 from pipelines.merge import MergePlan, append_sql, commit, merge_sql
 from pipelines.profile import TopicProfile
 from pipelines.registry import SchemaRegistry
@@ -142,7 +142,7 @@ class TableMirror:
         with outcome.stage("evolve"):
             table = self._table or evolve.create_table(Lake(session), self._namespace, shape, keys)
             evolve.check_fits(table, shape, keys)
-        unavailable = seen.has_unavailable and bool(keys)
+        unavailable = facts.incomplete > 0 and bool(keys)
         with outcome.stage("fold"):
             if unavailable:
                 good = inherit(good, shape, keys, session.table(table.sql_name))
@@ -279,6 +279,7 @@ def _facts(rows: DataFrame, shape: TableShape, keys: tuple[str, ...]) -> Row:
     return rows.agg(
         F.count_if(~good).alias("dead"),
         F.count_if(live).alias("live"),
+        F.count_if(live & any_unavailable(shape)).alias("incomplete"),
         F.max(F.when(good & (F.col("op") == TRUNCATE), F.col("lsn"))).alias("truncated"),
         F.min(F.unix_micros("committed_at") / 1e6).alias("oldest"),
         F.max(F.unix_micros("committed_at") / 1e6).alias("newest"),

@@ -181,3 +181,8 @@ def write(path: Path) -> list[str]:
     finally:
         temporary.unlink(missing_ok=True)
     return added
+
+
+def defaults() -> dict[str, str]:
+    """Return the settings that are not generated, with their default values."""
+    return {name: value for group in GROUPS for name, value in group.values.items() if isinstance(value, str)}

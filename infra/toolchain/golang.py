@@ -18,7 +18,7 @@ _BUILD = ("build", "-mod=readonly", "-trimpath", "-ldflags=-s -w")
 
 
 def version(text: str) -> Version | None:
-    """Return the version in `go version go1.26.8 linux/amd64` or in go.mod's `go 1.25.0` line; None if there is none."""
+    """Return the version in `go version go1.26.8 linux/amd64`, or in go.mod's line `go 1.25.0`; None without one."""
     match = re.search(r"\bgo ?(\d+(?:\.\d+)+)", text)
     return tuple(int(part) for part in match[1].split(".")) if match else None
 

@@ -32,9 +32,10 @@ def postgres_properties(architecture: str) -> dict[str, str]:
 
 
 def copy(layout: Layout, pom: str, folder: Path, log: Path, properties: Mapping[str, str]) -> None:
-    """Fetch the dependencies of a POM into a folder, unverified; raise `CommandFailed` if Maven can't."""
-    command: list[str | Path] = ["mvn", "-B", "-ntp", "-f", layout.sources / "poms" / f"{pom}.xml"]
-    command += [f"{PLUGIN}:copy-dependencies", f"-DoutputDirectory={folder}", "-Dmdep.copyPom=false"]
+    """Fetch what a POM lists, dependencies or single artifacts, into a folder, unverified; raise `CommandFailed`."""
+    file = layout.sources / "poms" / f"{pom}.xml"
+    goal = "copy" if "<artifactItems>" in file.read_text(encoding="utf-8") else "copy-dependencies"
+    command: list[str | Path] = ["mvn", "-B", "-ntp", "-f", file, f"{PLUGIN}:{goal}", f"-DoutputDirectory={folder}"]
     command += [f"-D{name}={value}" for name, value in properties.items()]
     with _one_at_a_time:
         run(command, log, attempts=2, advice=_ADVICE)

@@ -50,7 +50,7 @@ class PlainReporter:
         self._over.set()
         self._watch.join()
 
-    def started(self, name: str, title: str, log: Path) -> None:
+    def started(self, name: str, title: str, log: Path) -> None:  # noqa: ARG002  # lines don't follow the log
         """Print that a component is being installed."""
         with self._lock:
             self._running[name] = (title, self._clock())

@@ -74,7 +74,7 @@ def _usable(layout: Layout) -> bool:
 def pip_install(layout: Layout, log: Path, *arguments: str | Path) -> None:
     """Run the environment's pip, made first if need be; raise `CommandFailed` if it can't install."""
     environment(layout, log)
-    base = [layout.python, "-m", "pip", "install", "--disable-pip-version-check", "--no-input"]
+    base: list[str | Path] = [layout.python, "-m", "pip", "install", "--disable-pip-version-check", "--no-input"]
     run([*base, *arguments], log, attempts=2, advice=_ADVICE)
 
 
@@ -82,10 +82,10 @@ def install_packages(layout: Layout, log: Path) -> None:
     """Install exactly what requirements.lock names, and take away what no lock file names any more."""
     lock = layout.root / "requirements.lock"
     pip_install(layout, log, "--require-hashes", "--no-deps", "-r", lock)
-    known = locked(lock.read_text(encoding="utf-8")).keys()
+    known = set(locked(lock.read_text(encoding="utf-8")))
     development = layout.root / "requirements-dev.lock"
     if development.exists():
-        known = known | locked(development.read_text(encoding="utf-8")).keys()
+        known |= set(locked(development.read_text(encoding="utf-8")))
     listing = subprocess.run(
         [layout.python, "-m", "pip", "--disable-pip-version-check", "list", "--format=freeze"],
         capture_output=True,

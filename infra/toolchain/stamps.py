@@ -1,4 +1,4 @@
-"""Stamps: what is installed and from which inputs, so that a second run finds out at once that nothing is left to do."""
+"""Stamps: what is installed and from which inputs, so that a second run knows at once that nothing is left to do."""
 
 from __future__ import annotations
 

@@ -38,7 +38,8 @@ class ComparedColumn:
 
     def unfit(self, text: str) -> str | None:
         """DuckDB's condition for "``kind`` can't hold this text" (NaN in a numeric, a list of lists); None if it always
-        can."""
+        can.
+        """
         if self.source.is_array:
             # A failed cast of a list nulls its elements, not the list.
             before = f"list_count(from_json({text}, '[\"VARCHAR\"]'))"
@@ -80,7 +81,9 @@ def plan(table: SourceTable, lake_types: Mapping[str, str], key: tuple[str, ...]
         elif kind is None:
             skipped[column.name] = f"no exact comparison for the type {column.declared}"
         elif not _comparable(kind, lake):
-            problems.append(f"column {column.name} is {column.declared} in the source, which {lake} in the lake can't hold")
+            problems.append(
+                f"column {column.name} is {column.declared} in the source, which {lake} in the lake can't hold"
+            )
         else:
             compared.append(ComparedColumn(column, kind, lake))
     names = {column.name for column in table.columns}

@@ -101,10 +101,11 @@ def _examples(
         for i, column in enumerate(columns)
         for expression in (column.differs(f"s.c{i}", f"l.c{i}"), _shown(f"s.c{i}", column), _shown(f"l.c{i}", column))
     ]
+    order = ", ".join(f"d.c{i}" for i in keys)
     using = [" AND ".join(f"d.c{i} = {side}.c{i}" for i in keys) for side in ("s", "l")]
     rows = connection.execute(
         f"SELECT d.kind, {', '.join([*shown, 's.unfit', *pairs])} FROM first_found d"
-        f" LEFT JOIN {SOURCE} s ON {using[0]} LEFT JOIN {LAKE} l ON {using[1]} ORDER BY d.kind, {', '.join('d.' + n for n in names.split(', '))}"
+        f" LEFT JOIN {SOURCE} s ON {using[0]} LEFT JOIN {LAKE} l ON {using[1]} ORDER BY d.kind, {order}"
     ).fetchall()
     return [_difference(row, columns, keys) for row in rows]
 

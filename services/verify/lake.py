@@ -147,4 +147,4 @@ def _extension(name: str, connection: duckdb.DuckDBPyConnection) -> Path:
     spec = importlib.util.find_spec(f"duckdb_extension_{name}")
     if row is None or spec is None or spec.origin is None:
         raise ModuleNotFoundError(f"duckdb-extension-{name}")
-    return Path(spec.origin).parent / "extensions" / row[0] / f"{name}.duckdb_extension"
+    return Path(spec.origin).parent / "extensions" / str(row[0]) / f"{name}.duckdb_extension"

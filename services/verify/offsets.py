@@ -10,7 +10,10 @@ from confluent_kafka import (
     KafkaException,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka.admin import (
+    AdminClient,
+    OffsetSpec,  # type: ignore[attr-defined]  # missing from its __all__
+)
 
 from services.verify.errors import Unreachable
 
@@ -19,6 +22,9 @@ ANSWER_SECONDS = 10.0
 
 TopicPartitionKey = tuple[str, int]
 Offsets = dict[TopicPartitionKey, int]
+
+_LATEST: Any = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+_EARLIEST: Any = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 
 _SILENT = logging.getLogger("lakehouse.librdkafka")
 _SILENT.addHandler(logging.NullHandler())
@@ -49,11 +55,11 @@ class KafkaOffsets:
 
     def ends(self, partitions: Iterable[TopicPartitionKey]) -> Offsets:
         """The offset after the last committed one (markers of transactions count as offsets)."""
-        return self._list(partitions, OffsetSpec.latest())
+        return self._list(partitions, _LATEST)
 
     def starts(self, partitions: Iterable[TopicPartitionKey]) -> Offsets:
         """The first offset that is still held."""
-        return self._list(partitions, OffsetSpec.earliest())
+        return self._list(partitions, _EARLIEST)
 
     def mirrored(self) -> Offsets:
         """What the mirror has told: every offset below these is visible in the lake."""
@@ -65,7 +71,7 @@ class KafkaOffsets:
             raise self._unreachable(error) from error
         return {(tp.topic, tp.partition): tp.offset for tp in found if tp.offset >= 0}
 
-    def _list(self, partitions: Iterable[TopicPartitionKey], spec: OffsetSpec) -> Offsets:
+    def _list(self, partitions: Iterable[TopicPartitionKey], spec: Any) -> Offsets:
         request = {TopicPartition(topic, partition): spec for topic, partition in partitions}
         if not request:
             return {}

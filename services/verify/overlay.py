@@ -30,7 +30,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Last:
-    """The last state of a key. ``row`` None: it is gone. ``kept``: columns that have the value which the snapshot has."""
+    """The last state of a key. ``row`` None: it is gone. ``kept``: columns whose value is the snapshot's."""
 
     lsn: int
     row: Mapping[str, Any] | None

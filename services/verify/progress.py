@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Progress:
-    """A stage of the work on ``subject``: ``done`` of ``total`` rows, offsets or bytes; a total that isn't known is None."""
+    """A stage of the work on ``subject``: ``done`` of ``total`` rows, offsets or bytes; None: nobody knows."""
 
     subject: str
     stage: str

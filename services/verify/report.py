@@ -23,7 +23,8 @@ class Difference:
 @dataclass
 class TableReport:
     """One table. ``position``: partition to the offset up to which its snapshot held the topic; ``tail_events``: those
-    laid over it to reach the agreed position."""
+    laid over it to reach the agreed position.
+    """
 
     table: str
     lake_table: str | None = None

@@ -116,7 +116,10 @@ def _stage_tail(
         pa.array([row.get(column.name) for row, _, _ in rows], arrow_type(column.lake_kind))  # type: ignore[attr-defined]
         for column in columns
     ]
-    arrays += [pa.array([sorted(kept) for _, kept, _ in rows], pa.list_(pa.string())), pa.array([g for _, _, g in rows])]
+    arrays += [
+        pa.array([sorted(kept) for _, kept, _ in rows], pa.list_(pa.string())),
+        pa.array([g for _, _, g in rows]),
+    ]
     names = [*(f"c{i}" for i in range(len(columns))), "kept", "gone"]
     connection.register("incoming", pa.Table.from_arrays(arrays, names))
     try:

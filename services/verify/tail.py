@@ -59,7 +59,8 @@ class Decoder:
 @dataclass
 class Tail:
     """Reads one table's part of a topic. After iterating: ``read`` events, ``later`` ones that came after the agreed
-    position, ``undecodable`` positions as ``partition:offset`` (the first few) and their number."""
+    position, ``undecodable`` positions as ``partition:offset`` (the first few) and their number.
+    """
 
     decoder: Decoder
     snapshot: Snapshot
@@ -105,9 +106,13 @@ class Tail:
         if raw is None or not set(self.key_columns) <= raw.keys():
             raise Undecodable("no row, or no key in it")
         fields = row_fields(schema)
-        unavailable = frozenset(n for n, v in raw.items() if is_unavailable(v, self.placeholder)) if op == "u" else frozenset()
+        unavailable = (
+            frozenset(n for n, v in raw.items() if is_unavailable(v, self.placeholder)) if op == "u" else frozenset()
+        )
         row = {name: None if name in unavailable else neutral(value, fields[name]) for name, value in raw.items()}
-        return Change(**position, key=tuple(_hashable(row[k]) for k in self.key_columns), row=row, unavailable=unavailable)
+        return Change(
+            **position, key=tuple(_hashable(row[k]) for k in self.key_columns), row=row, unavailable=unavailable
+        )
 
 
 def _hashable(value: Any) -> Any:
@@ -116,7 +121,8 @@ def _hashable(value: Any) -> Any:
 
 def read_range(bootstrap: str, topic: str, ranges: Mapping[int, tuple[int, int]]) -> Iterator[Message]:
     """Committed records of ``ranges`` (partition to first offset and the one after the last), in offset order by
-    partition. Raises CannotVerify where an offset isn't held any more."""
+    partition. Raises CannotVerify where an offset isn't held any more.
+    """
     left = {partition: end for partition, (start, end) in ranges.items() if start < end}
     if not left:
         return
@@ -142,7 +148,7 @@ def read_range(bootstrap: str, topic: str, ranges: Mapping[int, tuple[int, int]]
 
 
 def _taken(consumer: Consumer, message: Message, topic: str, left: dict[int, int]) -> Iterator[Message]:
-    partition, error = message.partition(), message.error()
+    partition, offset, error = message.partition() or 0, message.offset() or 0, message.error()
     if error is not None and error.code() == KafkaError._AUTO_OFFSET_RESET:
         raise CannotVerify(f"{topic} doesn't hold the records any more that the lake lacks: {error.str()}")
     if error is not None and error.code() != KafkaError._PARTITION_EOF:
@@ -151,8 +157,8 @@ def _taken(consumer: Consumer, message: Message, topic: str, left: dict[int, int
     if end is None:
         return
     # The end of a partition is reported at an offset past the markers of transactions, which are no records.
-    if error is None and message.offset() < end:
+    if error is None and offset < end:
         yield message
-    if message.offset() >= end - (error is None):
+    if offset >= end - (error is None):
         del left[partition]
         consumer.pause([TopicPartition(topic, partition)])

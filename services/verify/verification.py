@@ -97,7 +97,9 @@ def _at_one_position(
     examples: int,
     memory: str,
 ) -> tuple[Report, list[SourceTable]]:
-    pinned = {(p.schema, p.source_table): p for t in lake.tables(lake.open_catalog(settings), settings) if (p := lake.pin(t))}
+    pinned = {
+        (p.schema, p.source_table): p for t in lake.tables(lake.open_catalog(settings), settings) if (p := lake.pin(t))
+    }
     with _scratch() as directory, connect(settings) as source:
         reader.prepare(source)
         snapshot = reader.hold_snapshot(source)

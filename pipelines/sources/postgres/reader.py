@@ -134,7 +134,7 @@ def hold_snapshot(connection: psycopg.Connection) -> Snapshot:
     """Open a read-only transaction that sees one state of the source until it ends, and say which state that is."""
     connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
     row = connection.execute("SELECT pg_current_snapshot()::text").fetchone()
-    assert row is not None  # noqa: S101  a SELECT without FROM has one row
+    assert row is not None
     return Snapshot.parse(row[0])
 
 

@@ -162,7 +162,7 @@ class Topic:
         return (key_bytes, data, self.name, partition, offset, headers)
 
     def apply(self, mirror: TableMirror, batch: DataFrame, number: int) -> Any:
-        seen = profile(batch, PLACEHOLDER)[self.name]
+        seen = profile(batch)[self.name]
         return mirror.mirror(batch, seen, number, self.spark.newSession())
 
     def rows(self) -> list[tuple[Any, ...]]:

@@ -1,0 +1,180 @@
+"""`lakehouse`: the entry point and its commands `env`, `wait` and `verify`."""
+
+import shlex
+import time
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from services.cli import dlq, tables
+from services.cli.output import CHECK_FAILED, expected_errors, out, print_json, progress
+from services.verify.position import wait_until_visible
+from services.verify.report import Difference, Report, TableReport
+from services.verify.settings import StackSettings
+from services.verify.verification import EXAMPLES, MEMORY
+from services.verify.verification import verify as run_verify
+
+app = typer.Typer(
+    name="lakehouse",
+    help="Look at the lakehouse from outside: endpoints, equality with the source, tables, dead letters.\n\n"
+    "Exit codes: 0 ok, 1 the check failed, 2 usage or environment.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+)
+app.add_typer(tables.app, name="table")
+app.add_typer(dlq.app, name="dlq")
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+
+ENV_HELP = """Print every endpoint and credential needed to reach the stack from outside.
+
+Prints secrets. Examples:
+
+    eval "$(lakehouse env)" && echo "$catalog_uri"
+
+    lakehouse env --json | jq -r .source_dsn
+"""
+
+
+@app.command("env", help=ENV_HELP)
+def env(as_json: AsJson = False) -> None:
+    """Endpoints and credentials."""
+    with expected_errors(as_json):
+        values = endpoints(StackSettings.load())
+    if as_json:
+        print_json(values)
+        return
+    for key, value in values.items():
+        typer.echo(f"{key}={shlex.quote(value)}")
+
+
+def endpoints(settings: StackSettings) -> dict[str, str]:
+    """What `lakehouse env` prints. Other programs rely on these names."""
+    return {
+        "source_dsn": settings.source_dsn.get_secret_value(),
+        "kafka_bootstrap": settings.kafka_bootstrap,
+        "schema_registry_url": settings.schema_registry_url,
+        "connect_url": settings.connect_url,
+        "catalog_uri": settings.catalog_uri,
+        "warehouse": settings.warehouse,
+        "s3_endpoint": settings.s3_endpoint,
+        "s3_region": settings.s3_region,
+        "s3_bucket": settings.s3_bucket,
+        "s3_access_key": settings.operator_s3_access_key.get_secret_value(),
+        "s3_secret_key": settings.operator_s3_secret_key.get_secret_value(),
+    }
+
+
+WAIT_HELP = """Return once everything committed in the source before the call is visible in the lake.
+
+Examples:
+
+    lakehouse wait && lakehouse table list
+
+    lakehouse wait --timeout 30 --json
+"""
+
+
+@app.command("wait", help=WAIT_HELP)
+def wait(
+    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds to wait at most.")] = 120.0,
+    as_json: AsJson = False,
+) -> None:
+    """Wait until the lake has caught up."""
+    started = time.monotonic()
+    with expected_errors(as_json), progress(not as_json) as on_progress:
+        position = wait_until_visible(StackSettings.load(), timeout, on_progress)
+    seconds = time.monotonic() - started
+    if as_json:
+        topics: dict[str, dict[str, int]] = {}
+        for (topic, partition), end in sorted(position.ends.items()):
+            topics.setdefault(topic, {})[str(partition)] = end
+        print_json({"caught_up": True, "lsn": position.lsn, "seconds": round(seconds, 3), "end_offsets": topics})
+    else:
+        out.print(f"The lake holds everything up to {position.lsn} (waited {seconds:.1f} s).", highlight=False)
+
+
+VERIFY_HELP = """Compare source and lake row by row, value by value, at one agreed position.
+
+Right while the workload runs, and for large tables in bounded memory. All captured tables unless some are named.
+Exit code 1 if anything differs. Examples:
+
+    lakehouse verify
+
+    lakehouse verify orders public.customers --examples 50
+
+    lakehouse verify --json | jq '.tables[] | select(.equal | not)'
+"""
+
+
+@app.command("verify", help=VERIFY_HELP)
+def verify(
+    names: Annotated[list[str] | None, typer.Argument(metavar="[TABLE]…", help="`table` or `schema.table`.")] = None,
+    timeout: Annotated[float, typer.Option(min=1, help="Seconds to wait for the lake to come near.")] = 300.0,
+    examples: Annotated[int, typer.Option(min=0, help="Differing keys to name, per table and kind.")] = EXAMPLES,
+    memory: Annotated[str, typer.Option(help="Memory for the comparison; the rest goes to disk.")] = MEMORY,
+    as_json: AsJson = False,
+) -> None:
+    """Prove that the lake equals its source."""
+    with expected_errors(as_json), progress(not as_json) as on_progress:
+        report = run_verify(
+            StackSettings.load(), names or (), on_progress, timeout=timeout, examples=examples, memory=memory
+        )
+    if as_json:
+        print_json(report.to_json())
+    else:
+        print_report(report)
+    if not report.equal:
+        raise typer.Exit(CHECK_FAILED)
+
+
+def print_report(report: Report) -> None:
+    """The report for people: a line a table, then what differs."""
+    grid = Table("table", "", "snapshot", title=f"Source and lake at log position {report.lsn}", title_justify="left")
+    for name in ("source rows", "lake rows", "differ", "missing", "extra", "double", "tail", "s"):
+        grid.add_column(name, justify="right")
+    for table in report.tables:
+        numbers = (table.rows_source, table.rows_lake, table.differing, table.missing, table.extra, table.duplicates,
+                   table.tail_events)  # fmt: skip
+        grid.add_row(table.table, "[green]equal[/]" if table.equal else "[bold red]differs[/]",
+                     str(table.snapshot_id or "-"), *(f"{n:,}" for n in numbers), f"{table.seconds:.1f}")  # fmt: skip
+    out.print(grid)
+    for table in report.tables:
+        for line in details(table):
+            out.print(line, markup=False, highlight=False, soft_wrap=True)
+    for name in report.not_captured:
+        out.print(f"not captured: {name} (not in the publication; see `make status`)", markup=False, highlight=False)
+    rows = sum(table.rows_source for table in report.tables)
+    verdict = (
+        "[bold green]The lake equals its source[/]" if report.equal else "[bold red]The lake differs from its source[/]"
+    )
+    out.print(f"{verdict}: {len(report.tables)} tables, {rows:,} rows, {report.seconds:.1f} s.")
+
+
+def details(table: TableReport) -> list[str]:
+    """What the line of a table doesn't say."""
+    lines = [f"{table.table}: {problem}" for problem in table.problems]
+    lines += [f"{table.table}: {_difference(example)}" for example in table.examples]
+    lines += [f"{table.table}: not compared: {name} ({reason})" for name, reason in table.not_compared.items()]
+    if table.undecodable:
+        lines.append(
+            f"{table.table}: {table.undecodable} records of the tail can't be decoded; see `lakehouse dlq list`"
+        )
+    return lines
+
+
+def _difference(found: Difference) -> str:
+    key = ", ".join(f"{name}={_short(value)}" for name, value in found.key.items())
+    times = f" ({found.count} times)" if found.count > 1 else ""
+    values = "".join(f"\n    {n}: source {_short(s)} | lake {_short(k)}" for n, (s, k) in found.values.items())
+    where = {"missing": "missing in the lake", "extra": "only in the lake", "duplicate": "more than once in the lake",
+             "differs": "differs"}[found.kind]  # fmt: skip
+    return f"{key} {where}{times}{values}"
+
+
+def _short(value: str | None, limit: int = 160) -> str:
+    if value is None:
+        return "null"
+    return repr(value) if len(value) <= limit else f"{value[:limit]!r}… ({len(value):,} characters)"

@@ -1,0 +1,102 @@
+"""How commands speak: tables and progress for people, JSON for programs, and one exit code for each outcome."""
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any, NoReturn
+
+import duckdb
+import psycopg
+import typer
+from confluent_kafka import KafkaException
+from pyiceberg.exceptions import RESTError
+from requests.exceptions import RequestException
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from services.verify.errors import NotCaughtUp, StackError
+from services.verify.progress import OnProgress
+from services.verify.progress import Progress as Step
+
+CHECK_FAILED, UNUSABLE = 1, 2
+
+out = Console()
+err = Console(stderr=True)
+
+
+def print_json(data: Any) -> None:
+    """One JSON document on standard output."""
+    sys.stdout.write(json.dumps(data, indent=2, ensure_ascii=False, default=_plain) + "\n")
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    raise TypeError(f"{type(value).__name__} has no JSON form")
+
+
+def fail(message: str, code: int, as_json: bool = False) -> NoReturn:
+    """Say what went wrong, and leave."""
+    if as_json:
+        print_json({"error": message})
+    err.print(f"[bold red]✗[/] {message}" if err.is_terminal else message, markup=err.is_terminal, highlight=False,
+              soft_wrap=True)  # fmt: skip
+    raise typer.Exit(code)
+
+
+@contextmanager
+def expected_errors(as_json: bool = False) -> Iterator[None]:
+    """Turn what can be expected to go wrong into a message and an exit code, never a traceback."""
+    try:
+        yield
+    except NotCaughtUp as error:
+        fail(str(error), CHECK_FAILED, as_json)
+    except StackError as error:
+        fail(str(error), UNUSABLE, as_json)
+    except psycopg.Error as error:
+        fail(f"PostgreSQL: {str(error).strip()}. See `make status`.", UNUSABLE, as_json)
+    except (KafkaException, RESTError, RequestException, duckdb.Error) as error:
+        fail(f"{type(error).__module__.split('.')[0]}: {str(error).strip()}. See `make status`.", UNUSABLE, as_json)
+
+
+@contextmanager
+def progress(shown: bool) -> Iterator[OnProgress]:
+    """A line of progress on standard error where that is a terminal; elsewhere silence."""
+    if not (shown and err.is_terminal):
+        yield lambda _step: None
+        return
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[count]}"),
+               TimeElapsedColumn())  # fmt: skip
+    with Progress(*columns, console=err, transient=True) as bar:
+        task = bar.add_task("", total=None, count="")
+        yield _shower(bar, task)
+
+
+def _shower(bar: Progress, task: Any) -> Callable[[Step], None]:
+    def show(step: Step) -> None:
+        total = max(step.total, step.done) if step.total else None
+        count = f"{step.done:,}" + (f" of ~{total:,}" if total else "") if step.done or total else ""
+        bar.update(task, description=f"{step.subject}: {step.stage}", completed=step.done, total=total, count=count)
+
+    return show
+
+
+def size(octets: int) -> str:
+    """Bytes for people."""
+    value = float(octets)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if value < 1024:
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1024
+    return f"{value:.1f} TiB"
+
+
+def age(seconds: float | None) -> str:
+    """A length of time for people."""
+    if seconds is None:
+        return "-"
+    if seconds < 120:
+        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

@@ -1,0 +1,181 @@
+"""`lakehouse table`: the mirrored tables, their files and how fresh they are."""
+
+import json
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import typer
+from pyiceberg.table import Table as LakeTable
+from rich.table import Table
+
+from services.cli.output import UNUSABLE, age, expected_errors, fail, out, print_json, size
+from services.verify.lake import ledger_of, lineage, open_catalog, tables
+from services.verify.offsets import Offsets, behind
+from services.verify.position import kafka
+from services.verify.settings import StackSettings
+
+app = typer.Typer(help="Tables of the lake.", no_args_is_help=True, rich_markup_mode="markdown")
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+
+
+@dataclass(frozen=True)
+class TableFacts:
+    """A mirrored table. ``lag``: offsets of its topic not yet in the lake; ``freshness_seconds``: 0 without lag, else
+    the age of the newest source commit that the table shows.
+    """
+
+    table: str
+    source_table: str | None
+    key: list[str]
+    rows: int
+    data_files: int
+    delete_files: int
+    bytes: int
+    snapshots: int
+    snapshot_id: str | None
+    last_commit: datetime | None
+    lag: int
+    freshness_seconds: float | None
+    positions: dict[str, int] = field(default_factory=dict)
+    columns: list[dict[str, Any]] = field(default_factory=list)
+
+
+def facts(table: LakeTable, lags: Offsets) -> TableFacts:
+    """What the catalog's metadata tells of a table; reads no data."""
+    properties, snapshot = table.properties, table.current_snapshot()
+    summary = snapshot.summary.additional_properties if snapshot and snapshot.summary else {}
+    number = {name: int(summary.get(f"total-{name}", 0)) for name in
+              ("records", "position-deletes", "data-files", "delete-files", "files-size")}  # fmt: skip
+    topic = properties.get("lakehouse.topic")
+    lag = sum(count for (name, _), count in lags.items() if name == topic)
+    key = json.loads(properties.get("lakehouse.key-columns", "[]"))
+    source = properties.get("lakehouse.source-table")
+    return TableFacts(
+        table=".".join(("lake", *table.name()[-2:])),
+        source_table=source and f"{properties['lakehouse.source-schema']}.{source}",
+        key=key,
+        rows=number["records"] - number["position-deletes"],
+        data_files=number["data-files"],
+        delete_files=number["delete-files"],
+        bytes=number["files-size"],
+        snapshots=len(table.snapshots()),
+        snapshot_id=str(snapshot.snapshot_id) if snapshot else None,
+        last_commit=datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC) if snapshot else None,
+        lag=lag,
+        freshness_seconds=0.0 if lag == 0 else _age_of_newest(table),
+        positions={str(p): offset for p, offset in sorted(ledger_of(table).positions.items())},
+        columns=[{"name": f.name, "type": str(f.field_type), "required": f.required, "key": f.name in key}
+                 for f in table.schema().fields],
+    )  # fmt: skip
+
+
+def _age_of_newest(table: LakeTable) -> float | None:
+    if table.current_snapshot() is None or "_committed_at" not in table.schema().column_names:
+        return None
+    bounds = [row["readable_metrics"]["_committed_at"]["upper_bound"] for row in table.inspect.data_files().to_pylist()]
+    newest = max((bound for bound in bounds if bound is not None), default=None)
+    return None if newest is None else max(0.0, (datetime.now(UTC) - newest).total_seconds())
+
+
+def _lags(settings: StackSettings) -> Offsets:
+    topics = kafka(settings)
+    partitions = topics.partitions()
+    return behind(topics.ends(partitions), topics.starts(partitions), topics.mirrored())
+
+
+LIST_HELP = """List the mirrored tables: rows, files, size, lag and freshness.
+
+Examples:
+
+    lakehouse table list
+
+    lakehouse table list --json | jq '.tables[] | {table, rows, lag}'
+"""
+
+
+@app.command("list", help=LIST_HELP)
+def list_tables(as_json: AsJson = False) -> None:
+    """List tables."""
+    with expected_errors(as_json):
+        settings = StackSettings.load()
+        lags = _lags(settings)
+        found = [facts(table, lags) for table in tables(open_catalog(settings), settings)]
+    if as_json:
+        print_json({"tables": [asdict(table) for table in found]})
+        return
+    grid = Table("table", "source")
+    for name in ("rows", "data files", "deletes", "size", "snapshots", "last commit", "lag", "fresh"):
+        grid.add_column(name, justify="right")
+    now = datetime.now(UTC)
+    for t in found:
+        since = None if t.last_commit is None else (now - t.last_commit).total_seconds()
+        committed = "-" if since is None else f"{age(since)} ago"
+        cells = (t.rows, t.data_files, t.delete_files, size(t.bytes), t.snapshots, committed, t.lag, age(t.freshness_seconds))
+        grid.add_row(t.table, t.source_table or "-", *(f"{c:,}" if isinstance(c, int) else c for c in cells))
+    out.print(grid if found else "No tables yet: nothing was captured, or the mirror isn't running (`make status`).")
+
+
+SHOW_HELP = """Show one table: columns, key, position per partition, files, and its newest snapshots.
+
+TABLE is `orders`, `shop.orders` or `lake.shop.orders`. Examples:
+
+    lakehouse table show orders
+
+    lakehouse table show lake.shop.orders --json
+"""
+
+
+@app.command("show", help=SHOW_HELP)
+def show_table(name: Annotated[str, typer.Argument(metavar="TABLE")], as_json: AsJson = False) -> None:
+    """Show a table."""
+    with expected_errors(as_json):
+        settings = StackSettings.load()
+        everything = list(tables(open_catalog(settings), settings))
+        chosen = [table for table in everything if _called(table, name)]
+        if len(chosen) != 1:
+            known = ", ".join(".".join(("lake", *t.name()[-2:])) for t in everything) or "none"
+            fail(f"no table of the lake is called {name}. Tables: {known}.", UNUSABLE, as_json)
+        found, history = facts(chosen[0], _lags(settings)), _history(chosen[0])
+    if as_json:
+        print_json({**asdict(found), "newest_snapshots": history})
+        return
+    described = {
+        "table": found.table,
+        "source": found.source_table or "-",
+        "key": ", ".join(found.key) or "none (append only)",
+        "rows": f"{found.rows:,}",
+        "files": f"{found.data_files} data, {found.delete_files} deletes, {size(found.bytes)}",
+        "positions": ", ".join(f"{p}: {o:,}" for p, o in found.positions.items()) or "-",
+        "lag": f"{found.lag:,} offsets, freshness {age(found.freshness_seconds)}",
+    }
+    for label, value in described.items():
+        out.print(f"{label:>10}  {value}", markup=False, highlight=False, soft_wrap=True)
+    columns = Table("column", "type", "")
+    for column in found.columns:
+        columns.add_row(column["name"], column["type"], "key" if column["key"] else "")
+    out.print(columns)
+    grid = Table("snapshot", "committed", "operation", "batch", "offsets")
+    for item in history:
+        grid.add_row(item["snapshot_id"], f"{item['committed_at']:%Y-%m-%d %H:%M:%S}", item["operation"],
+                     item["batch"] or "-", item["offsets"] or "-")  # fmt: skip
+    out.print(grid)
+
+
+def _called(table: LakeTable, name: str) -> bool:
+    parts = ("lake", *table.name()[-2:])
+    return name in {".".join(parts[start:]) for start in range(3)}
+
+
+def _history(table: LakeTable, limit: int = 10) -> list[dict[str, Any]]:
+    history = []
+    for snapshot, _ in zip(lineage(table), range(limit), strict=False):
+        summary = snapshot.summary.additional_properties if snapshot.summary else {}
+        history.append({
+            "snapshot_id": str(snapshot.snapshot_id),
+            "committed_at": datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC),
+            "operation": snapshot.summary.operation.value if snapshot.summary else "",
+            "batch": summary.get("lakehouse.batch"),
+            "offsets": summary.get("lakehouse.offsets"),
+        })  # fmt: skip
+    return history
