@@ -11,7 +11,7 @@ from threading import Lock
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 

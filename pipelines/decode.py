@@ -2,9 +2,9 @@
 
 Gives one row for each record that isn't a tombstone, with the columns of ``CHANGE_COLUMNS``: position, ``op``
 (Debezium's letter), ``lsn``, ``committed_at``, ``row`` (struct of the source's columns in the lake's types: the new
-state, or for a delete the key), ``unavailable`` (struct of booleans, one a toastable column), ``old_key`` (the key before a key change,
-as JSON, on the create that follows it) and ``problem`` (null, or why the record can't be used). Bytes that can't be
-decoded give a problem, never an error.
+state, or for a delete the key), ``unavailable`` (struct of booleans, one a toastable column), ``old_key`` (the key
+before a key change, as JSON, on the create that follows it) and ``problem`` (null, or why the record can't be used).
+Bytes that can't be decoded give a problem, never an error.
 """
 
 from collections.abc import Mapping

@@ -1,8 +1,8 @@
 """Fold: the newest state of each key in a batch of change rows.
 
 The Kafka offset orders (one key, one partition). A value that PostgreSQL left out of an update because it hadn't
-changed is taken from the newest earlier event of the batch that holds it, and otherwise left to the table, which ``__keep``
-says.
+changed is taken from the newest earlier event of the batch that holds it, and otherwise left to the table, which
+``__keep`` says.
 """
 
 from collections.abc import Sequence

@@ -11,7 +11,10 @@ from . import checksums
 from .commands import run
 from .layout import Layout
 
-PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1"
+_PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin"
+DEPENDENCIES = f"{_PLUGIN}:3.8.1:copy-dependencies"
+# For single artifacts an old version: later ones read the artifact's POM and its parents, which not every mirror has.
+ARTIFACTS = f"{_PLUGIN}:2.8:copy"
 _ADVICE = (
     "Maven could not fetch everything: check the network (proxies and mirrors belong into ~/.m2/settings.xml), "
     "then run the same command again: what is done is kept."
@@ -34,8 +37,8 @@ def postgres_properties(architecture: str) -> dict[str, str]:
 def copy(layout: Layout, pom: str, folder: Path, log: Path, properties: Mapping[str, str]) -> None:
     """Fetch what a POM lists, dependencies or single artifacts, into a folder, unverified; raise `CommandFailed`."""
     file = layout.sources / "poms" / f"{pom}.xml"
-    goal = "copy" if "<artifactItems>" in file.read_text(encoding="utf-8") else "copy-dependencies"
-    command: list[str | Path] = ["mvn", "-B", "-ntp", "-f", file, f"{PLUGIN}:{goal}", f"-DoutputDirectory={folder}"]
+    goal = ARTIFACTS if "<artifactItems>" in file.read_text(encoding="utf-8") else DEPENDENCIES
+    command: list[str | Path] = ["mvn", "-B", "-ntp", "-f", file, goal, f"-DoutputDirectory={folder}"]
     command += [f"-D{name}={value}" for name, value in properties.items()]
     with _one_at_a_time:
         run(command, log, attempts=2, advice=_ADVICE)

@@ -1,0 +1,156 @@
+"""The whole path on real servers: PostgreSQL to Iceberg, whatever is killed on the way."""
+
+import random
+
+import pytest
+from confluent_kafka import Producer
+from pyiceberg.catalog import load_catalog
+
+from tests.integration.stack import Stack, wait_until
+
+pytestmark = pytest.mark.process
+
+SERVERS = ["source-db", "metadata-db", "object-store", "kafka", "schema-registry", "connect", "catalog", "capture"]
+SHOP_TABLES = {
+    "customers", "addresses", "products", "orders", "order_items", "payments", "inventory", "subscriptions",
+    "usage_events",
+}  # fmt: skip
+
+
+def _load(stack: Stack, scale: str) -> None:
+    stack._run([".lakehouse/toolchain/venv/bin/python", "-m", "services.shop", "load", "--scale", scale, "--json"], 300)
+
+
+def test_snapshot_then_live_changes(stack: Stack) -> None:
+    _load(stack, "0.05")
+    with stack.workload():
+        stack.lakehouse("wait", "--timeout", "180")
+        before = stack.positions()
+        wait_until(lambda: stack.positions() > before + 200)
+        during = stack.lakehouse("verify")
+        assert during["equal"], "verify must be right while the workload runs"
+    report = stack.assert_equal()
+    assert {table["table"] for table in report["tables"]} >= SHOP_TABLES
+    assert all(table["rows_source"] > 0 for table in report["tables"] if table["table"] in SHOP_TABLES)
+
+
+def test_another_engine_counts_the_same(stack: Stack) -> None:
+    stack.lakehouse("wait")
+    env = stack.endpoints
+    catalog = load_catalog("lake", **{
+        "type": "rest", "uri": env["catalog_uri"], "s3.endpoint": env["s3_endpoint"], "s3.region": env["s3_region"],
+        "s3.access-key-id": env["s3_access_key"], "s3.secret-access-key": env["s3_secret_key"],
+    })  # fmt: skip
+    with stack.source() as source:
+        expected = source.execute("SELECT count(*), sum(quantity) FROM order_items").fetchone()
+    items = catalog.load_table("shop.order_items").scan(selected_fields=("quantity",)).to_arrow()
+    assert (items.num_rows, sum(items["quantity"].to_pylist())) == expected
+
+
+def test_types_of_the_shop_are_true_types(stack: Stack) -> None:
+    types = {}
+    for table in SHOP_TABLES:
+        shown = stack.lakehouse("table", "show", table)
+        types |= {(table, column["name"]): column["type"] for column in shown["columns"]}
+    found = set(types.values())
+    for expected in ("long", "string", "date", "timestamp", "timestamptz", "uuid", "binary", "decimal(12, 2)"):
+        assert expected in found, f"no column of type {expected} in {sorted(found)}"
+    assert any(kind.startswith("list<") for kind in found)
+
+
+def test_a_new_table_appears_without_a_restart(stack: Stack) -> None:
+    stack.sql(
+        "CREATE TABLE wishlist (id bigint PRIMARY KEY, note text)",
+        "INSERT INTO wishlist SELECT g, 'wish ' || g FROM generate_series(1, 500) g",
+        "UPDATE wishlist SET note = 'changed' WHERE id % 3 = 0",
+        "DELETE FROM wishlist WHERE id % 5 = 0",
+    )
+    report = stack.assert_equal("wishlist")
+    assert report["tables"][0]["rows_lake"] == 400
+
+
+def test_truncate(stack: Stack) -> None:
+    stack.sql(
+        "CREATE TABLE shelf (id bigint PRIMARY KEY, note text)",
+        "INSERT INTO shelf SELECT g, 'old' FROM generate_series(1, 300) g",
+    )
+    stack.assert_equal("shelf")
+    stack.sql(
+        "INSERT INTO shelf SELECT g, 'older' FROM generate_series(301, 400) g",
+        "TRUNCATE shelf",
+        "INSERT INTO shelf SELECT g, 'new' FROM generate_series(5, 50) g",
+    )
+    assert stack.assert_equal("shelf")["tables"][0]["rows_lake"] == 46
+
+
+def test_unchanged_toast_values_stay(stack: Stack) -> None:
+    big = "(SELECT string_agg(md5((g * 7 + i)::text), '') FROM generate_series(1, 500) i)"
+    stack.sql(
+        "CREATE TABLE archive (id bigint PRIMARY KEY, note text, doc jsonb, page text, raw bytea, tags text[], ids int[])",
+        f"INSERT INTO archive SELECT g, 'a', to_jsonb({big}), {big}, decode({big}, 'hex'), ARRAY[{big}, NULL],"
+        " (SELECT array_agg(i * g * 7919) FROM generate_series(1, 4000) i) FROM generate_series(1, 20) g",
+    )
+    stack.assert_equal("archive")
+    stack.sql(
+        "UPDATE archive SET note = 'b' WHERE id <= 10",
+        "UPDATE archive SET page = page || 'x' WHERE id BETWEEN 5 AND 15",
+        "UPDATE archive SET note = 'c' WHERE id BETWEEN 5 AND 15",
+        "UPDATE archive SET id = id + 1000, note = 'moved' WHERE id IN (3, 7, 19)",
+        "UPDATE archive SET id = id + 1000 WHERE id = 1003",
+        "DELETE FROM archive WHERE id = 20",
+    )
+    stack.assert_equal("archive")
+
+
+def test_a_table_without_a_key_is_appended_to_and_its_updates_are_not_refused(stack: Stack) -> None:
+    stack.sql("CREATE TABLE journal (line text)", "INSERT INTO journal VALUES ('one'), ('two'), ('two')")
+    assert stack.assert_equal("journal")["tables"][0]["rows_lake"] == 3
+    stack.sql("UPDATE journal SET line = 'uno' WHERE line = 'one'")
+    stack.lakehouse("wait")
+    letters = stack.lakehouse("dlq", "list", "--topic", "shop.public.journal")["letters"]
+    assert [letter["reason"] for letter in letters] == ["no_key"]
+    stack.sql("DROP TABLE journal")
+
+
+def test_broken_records_become_dead_letters_and_the_stream_goes_on(stack: Stack) -> None:
+    producer = Producer({"bootstrap.servers": stack.endpoints["kafka_bootstrap"]})
+    for value in (b"not avro", b"\x00\x7f\xff\xff\xffunknown id", b"\x00"):
+        producer.produce("shop.public.orders", key=b"poison", value=value, headers=[("kept", b"as it is")])
+    assert producer.flush(30) == 0
+    stack.assert_equal("orders")
+    letters = stack.lakehouse("dlq", "list", "--topic", "shop.public.orders")["letters"]
+    assert sorted(letter["reason"] for letter in letters) == ["not_avro", "not_avro", "unknown_schema"]
+
+
+@pytest.mark.parametrize("server", SERVERS)
+def test_a_killed_server_comes_back_and_nothing_is_lost(stack: Stack, server: str) -> None:
+    with stack.workload(seed=SERVERS.index(server)):
+        before = stack.positions()
+        wait_until(lambda: stack.positions() > before)
+        stack.make("kill", f"s={server}")
+        stack.make("up")
+        after = stack.positions()
+        wait_until(lambda: stack.positions() > after)
+    stack.assert_equal()
+
+
+def test_the_mirror_killed_at_random_moments(stack: Stack) -> None:
+    seed = random.SystemRandom().randrange(1_000_000)
+    print(f"seed {seed}")
+    moments = random.Random(seed)
+    with stack.workload(rate=50, seed=seed):
+        for _ in range(5):
+            target = stack.positions() + moments.randrange(1, 400)
+            wait_until(lambda goal=target: stack.positions() > goal)
+            stack.make("kill", "s=mirror")
+    stack.assert_equal()
+
+
+def test_down_and_up_again_resumes(stack: Stack) -> None:
+    snapshots = {t["name"]: t["snapshots"] for t in stack.lakehouse("table", "list")["tables"]}
+    stack.make("down")
+    stack.make("up")
+    stack.sql("CREATE TABLE after_down (id bigint PRIMARY KEY)", "INSERT INTO after_down VALUES (1), (2)")
+    stack.assert_equal()
+    again = {t["name"]: t["snapshots"] for t in stack.lakehouse("table", "list")["tables"]}
+    assert {name: again[name] for name in snapshots} == snapshots, "a restart alone must commit nothing"
