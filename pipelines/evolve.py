@@ -1,4 +1,4 @@
-"""Evolve: make the table fit the changes. In this release: create it."""
+"""Evolve: make the table fit the changes. In this release: create it, and add new columns that have no default."""
 
 import json
 from collections.abc import Sequence
@@ -59,25 +59,39 @@ def create_table(lake: Lake, namespace: str, shape: TableShape, keys: Sequence[s
     )
 
 
-def check_fits(table: LakeTable, shape: TableShape, keys: Sequence[str]) -> None:
-    """Raise StopPipeline unless the table can hold the changes as they are; says what differs and what to do."""
-    expected = {c.name: _printed(c.type.iceberg) for c in shape.columns}
+def fit(lake: Lake, table: LakeTable, shape: TableShape, keys: Sequence[str]) -> None:
+    """Add the source's new columns to the table.
+
+    Raise StopPipeline where that isn't enough, before anything is changed: the message says what differs, what to do.
+    """
     present = {name: kind for name, kind in table.column_types.items() if name not in TECHNICAL}
     known_keys = json.loads(table.properties[KEY_COLUMNS])
-    differences = [f"column {n} {k} is new in the source" for n, k in expected.items() if n not in present]
+    new = [column for column in shape.columns if column.name not in present]
+    differences = [
+        f"column {c.name} is new and has a default, which older rows show though no event says so"
+        for c in new
+        if c.has_default
+    ]
     differences += [
-        f"column {n} is {present[n]} in the lake and {k} in the source"
-        for n, k in expected.items()
-        if n in present and present[n] != k
+        f"column {c.name} is {present[c.name]} in the lake and {_printed(c.type.iceberg)} in the source"
+        for c in shape.columns
+        if c.name in present and present[c.name] != _printed(c.type.iceberg)
     ]
     if sorted(known_keys) != sorted(keys):
         differences.append(f"the key is {known_keys} in the lake and {list(keys)} in the source")
     if differences:
         raise StopPipeline(
-            f"{shape.topic} changed its schema, and this release only creates tables: {'; '.join(differences)}."
+            f"{shape.topic} changed its schema in a way that this release can't follow: {'; '.join(differences)}."
             f" Nothing of this batch was merged into {table.sql_name}. Undo the change in the source, or drop the table"
-            " from the lake to have it mirrored anew."
+            " from the lake to have it mirrored anew from its topic."
         )
+    if new:
+        identifiers = _Identifiers()
+        fields = [
+            {"id": identifiers.take(), "name": c.name, "required": False, "type": identifiers.number(c.type.iceberg)}
+            for c in new
+        ]
+        table.add_columns(lake.jvm, {"type": "struct", "schema-id": 0, "fields": fields})
 
 
 class _Identifiers:

@@ -43,6 +43,12 @@ class LakeTable:
         """Column name to Iceberg type, as Iceberg prints it."""
         return {field.name(): field.type().toString() for field in self._table.schema().columns()}
 
+    def add_columns(self, jvm: Any, schema: dict[str, Any]) -> None:
+        """Add the columns of ``schema`` (Iceberg's JSON form) that the table lacks, as optional columns, at its end."""
+        wider = jvm.org.apache.iceberg.SchemaParser.fromJson(json.dumps(schema))
+        self._table.updateSchema().unionByNameWith(wider).commit()
+        self._table.refresh()
+
     def refresh(self) -> None:
         """See what others have committed."""
         self._table.refresh()
@@ -60,7 +66,7 @@ class Lake:
     """The catalog named ``lake`` of a Spark session."""
 
     def __init__(self, spark: SparkSession) -> None:
-        self._jvm: Any = spark._jvm
+        self.jvm: Any = spark._jvm
         self._spark = spark._jsparkSession
         self._catalog_object: Any = None
 
@@ -74,7 +80,7 @@ class Lake:
     def create(self, namespace: str, name: str, schema: dict[str, Any], properties: dict[str, str]) -> LakeTable:
         """Create a table of format v3 with merge-on-read; ``schema`` in Iceberg's JSON form."""
         self._ensure_namespace(namespace)
-        java_schema = self._jvm.org.apache.iceberg.SchemaParser.fromJson(json.dumps(schema))
+        java_schema = self.jvm.org.apache.iceberg.SchemaParser.fromJson(json.dumps(schema))
         builder = self._catalog.buildTable(self._identifier(namespace, name), java_schema)
         for key, value in {**TABLE_PROPERTIES, **properties}.items():
             builder = builder.withProperty(key, value)
@@ -84,17 +90,17 @@ class Lake:
     def _catalog(self) -> Any:
         if self._catalog_object is None:
             # Spark finds a catalog's settings through the session that is active in the calling thread.
-            SparkSession._get_j_spark_session_class(self._jvm).setActiveSession(self._spark)
-            spark3 = self._jvm.org.apache.iceberg.spark.Spark3Util
+            SparkSession._get_j_spark_session_class(self.jvm).setActiveSession(self._spark)
+            spark3 = self.jvm.org.apache.iceberg.spark.Spark3Util
             self._catalog_object = spark3.loadIcebergCatalog(self._spark, CATALOG)
         return self._catalog_object
 
     def _identifier(self, namespace: str, name: str) -> Any:
-        space = self._jvm.org.apache.iceberg.catalog.Namespace.of(_strings(self._jvm, namespace))
-        return self._jvm.org.apache.iceberg.catalog.TableIdentifier.of(space, name)
+        space = self.jvm.org.apache.iceberg.catalog.Namespace.of(_strings(self.jvm, namespace))
+        return self.jvm.org.apache.iceberg.catalog.TableIdentifier.of(space, name)
 
     def _ensure_namespace(self, namespace: str) -> None:
-        space = self._jvm.org.apache.iceberg.catalog.Namespace.of(_strings(self._jvm, namespace))
+        space = self.jvm.org.apache.iceberg.catalog.Namespace.of(_strings(self.jvm, namespace))
         if self._catalog.namespaceExists(space):
             return
         try:

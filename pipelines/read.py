@@ -13,7 +13,8 @@ def topic_pattern(settings: MirrorSettings) -> str:
     """A Java regular expression for every captured table's topic, and for the heartbeat, which keeps lag visible."""
     prefix = re.escape(settings.source_name)
     schemas = "|".join(re.escape(schema) for schema in settings.schemas)
-    return rf"{prefix}\.(({schemas})\..+|{re.escape(HEARTBEAT_TABLE)})"
+    # Spark looks for the pattern anywhere in a name, so both ends are tied.
+    return rf"^{prefix}\.(({schemas})\..+|{re.escape(HEARTBEAT_TABLE)})$"
 
 
 def read_stream(spark: SparkSession, settings: MirrorSettings) -> DataFrame:

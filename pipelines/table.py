@@ -140,8 +140,9 @@ class TableMirror:
         outcome: Outcome,
     ) -> None:
         with outcome.stage("evolve"):
-            table = self._table or evolve.create_table(Lake(session), self._namespace, shape, keys)
-            evolve.check_fits(table, shape, keys)
+            lake = Lake(session)
+            table = self._table or evolve.create_table(lake, self._namespace, shape, keys)
+            evolve.fit(lake, table, shape, keys)
         unavailable = facts.incomplete > 0 and bool(keys)
         with outcome.stage("fold"):
             if unavailable:

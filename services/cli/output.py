@@ -22,8 +22,11 @@ from services.verify.progress import Progress as Step
 
 CHECK_FAILED, UNUSABLE = 1, 2
 
-out = Console()
-err = Console(stderr=True)
+# Where there is no terminal, lines are as long as they need to be.
+WIDE = 200
+
+out = Console(width=None if sys.stdout.isatty() else WIDE)
+err = Console(stderr=True, width=None if sys.stderr.isatty() else WIDE)
 
 
 def print_json(data: Any) -> None:

@@ -14,11 +14,14 @@ class NotAChangeEvent(ValueError):
 
 @dataclass(frozen=True)
 class SourceColumn:
-    """A column of a captured table: its name, its Avro schema in the events, and its type in the lake."""
+    """A column of a captured table: its name, its Avro schema in the events, its type in the lake, and whether the
+    source gives it a default (which rows older than the column then show, though no event says so).
+    """
 
     name: str
     avro: Any
     type: LakeType
+    has_default: bool = False
 
 
 @dataclass(frozen=True)
@@ -79,7 +82,9 @@ def table_shape(topic: str, writer_schema: str) -> TableShape:
     if schema.get("connect.name") != f"{topic}.Envelope" or not {"before", "after", "op", "source"} <= fields.keys():
         raise NotAChangeEvent(f"its schema is {schema.get('connect.name') or schema.get('name')}, not {topic}.Envelope")
     row = next(branch for branch in fields["before"] if isinstance(branch, dict))
-    columns = tuple(SourceColumn(f["name"], f["type"], lake_type(f["type"])) for f in row["fields"])
+    columns = tuple(
+        SourceColumn(f["name"], f["type"], lake_type(f["type"]), f.get("default") is not None) for f in row["fields"]
+    )
     return TableShape(topic, parts[1], parts[2], columns, schema["namespace"])
 
 

@@ -3,13 +3,14 @@
 import itertools
 import json
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from pipelines.errors import UnknownSchema
+from pipelines.errors import StopPipeline, UnknownSchema
 from pipelines.profile import profile
 from pipelines.table import TableMirror
 from tests.unit.pipelines.events import PLACEHOLDER, event, key_schema, value_schema, wire
@@ -182,26 +183,19 @@ def _timestamp(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.label)
-def test_table_after_batches(spark: SparkSession, case: Case) -> None:
+def test_table_after_batches_and_after_a_replay_of_everything(spark: SparkSession, case: Case) -> None:
     topic = Topic(spark)
     mirror = topic.mirror()
-    for number, events in enumerate(case.batches):
-        topic.apply(mirror, topic.batch(events), number)
-    assert topic.rows() == case.rows
-    assert sorted(reason for _, _, reason in topic.letters.kept) == sorted(case.dead)
-
-
-@pytest.mark.parametrize("case", [c for c in CASES if not c.dead], ids=lambda case: case.label)
-def test_replaying_everything_changes_nothing(spark: SparkSession, case: Case) -> None:
-    topic = Topic(spark)
     batches = [topic.batch(events) for events in case.batches]
     for number, batch in enumerate(batches):
-        topic.apply(topic.mirror(), batch, number)
+        topic.apply(mirror, batch, number)
+    assert topic.rows() == case.rows
+    assert sorted(reason for _, _, reason in topic.letters.kept) == sorted(case.dead)
+    if case.dead:
+        return
     snapshots = spark.table(f"lake.shop.{topic.table}.snapshots").count()
-    everything = batches[0]
-    for batch in batches[1:]:
-        everything = everything.union(batch)
-    outcome = topic.apply(topic.mirror(), everything, 99)
+    everything = reduce(DataFrame.union, batches)
+    outcome = topic.apply(topic.mirror(), everything, len(batches))
     assert outcome.skipped == everything.count()
     assert topic.rows() == case.rows
     assert spark.table(f"lake.shop.{topic.table}.snapshots").count() == snapshots
@@ -228,3 +222,30 @@ def test_a_table_without_a_key_is_appended_to(spark: SparkSession) -> None:
     topic.apply(mirror, topic.batch([create(3, 1, "a"), update(4, 1, "b"), delete(5, 1)]), 1)
     assert topic.rows() == [(1, "a", "d")] * 3
     assert [reason for _, _, reason in topic.letters.kept] == ["no_key", "no_key"]
+
+
+def test_a_new_column_is_added_and_older_rows_have_none(spark: SparkSession) -> None:
+    topic = Topic(spark)
+    mirror = topic.mirror()
+    topic.apply(mirror, topic.batch([create(1, 1, "a"), create(2, 2, "b")]), 0)
+    topic.value_schema = value_schema(
+        topic.table, {**COLUMNS, "age": ["null", "int"], "tags": {"type": "array", "items": "string"}}
+    )
+    topic.registry._schemas[VALUE_ID + 2] = topic.value_schema
+    data = wire(VALUE_ID + 2, topic.value_schema, event("u", 3, {**row(1, "c", "d"), "age": 7, "tags": ["x"]}))
+    topic.apply(mirror, topic.batch([(1, data, None)]), 1)
+    found = spark.table(f"lake.shop.{topic.table}").orderBy("id").select("id", "name", "age", "tags").collect()
+    assert [tuple(r) for r in found] == [(1, "c", 7, ["x"]), (2, "b", None, None)]
+
+
+def test_a_change_of_type_stops_and_changes_nothing(spark: SparkSession) -> None:
+    topic = Topic(spark)
+    mirror = topic.mirror()
+    topic.apply(mirror, topic.batch([create(1, 1, "a")]), 0)
+    wider = value_schema(topic.table, {**COLUMNS, "name": ["null", "long"], "fresh": ["null", "int"]})
+    topic.registry._schemas[VALUE_ID + 2] = wider
+    data = wire(VALUE_ID + 2, wider, event("u", 3, {"id": 1, "name": 5, "doc": "d", "fresh": 1}))
+    with pytest.raises(StopPipeline, match="column name is string in the lake and long in the source"):
+        topic.apply(mirror, topic.batch([(1, data, None)]), 1)
+    assert topic.rows() == [(1, "a", "d")]
+    assert "fresh" not in spark.table(f"lake.shop.{topic.table}").columns

@@ -1,0 +1,163 @@
+"""How PostgreSQL is captured: the SQL that prepares a source, and the settings of its Debezium connector. Pure."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+ROLE = "debezium"
+PUBLICATION = "lakehouse"
+SLOT = "lakehouse"
+OWN_SCHEMA = "lakehouse"
+HEARTBEAT_TABLE = f"{OWN_SCHEMA}.heartbeat"
+SIGNAL_TABLE = f"{OWN_SCHEMA}.signal"
+
+HEARTBEAT_QUERY = f"UPDATE {HEARTBEAT_TABLE} SET beat_at = clock_timestamp()"
+
+_DAY_MS = 24 * 60 * 60 * 1000
+
+
+def quote(name: str) -> str:
+    """A name as a PostgreSQL identifier. Any name is safe; ValueError on an empty one or one with a null character."""
+    if not name or "\0" in name:
+        raise ValueError("an identifier can't be empty or hold a null character")
+    return '"' + name.replace('"', '""') + '"'
+
+
+def literal(text: str) -> str:
+    """A text as a PostgreSQL literal, whatever standard_conforming_strings says. ValueError on a null character."""
+    if "\0" in text:
+        raise ValueError("a text can't hold a null character")
+    quoted = "'" + text.replace("'", "''") + "'"
+    return " E" + quoted.replace("\\", "\\\\") if "\\" in text else quoted
+
+
+def prepare_sql(schemas: Iterable[str], *, password: str, owner: str) -> str:
+    """The SQL that makes a source database ready for capture, for an administrator. Repeatable.
+
+    ``password`` is the capture role's: itself, or its SCRAM verifier, which PostgreSQL stores as it is. ``owner`` is
+    the role that may see capture's tables, mark a position and signal.
+    """
+    captured = _with_own(schemas)
+    values = {
+        "role": quote(ROLE),
+        "role_literal": literal(ROLE),
+        "owner": quote(owner),
+        "password": literal(password),
+        "publication": quote(PUBLICATION),
+        "publication_literal": literal(PUBLICATION),
+        "schemas": ", ".join(map(quote, captured)),
+        "schema_literals": ", ".join(map(literal, captured)),
+    }
+    return re.sub(r"\$\{(\w+)\}", lambda match: values[match[1]], _SCRIPT.read_text(encoding="utf-8"))
+
+
+@dataclass(frozen=True)
+class Capture:
+    """What a connector is told of its source and of the stack. ``database`` is reached at ``host:port``."""
+
+    host: str
+    port: int
+    database: str
+    source_name: str
+    schemas: tuple[str, ...]
+    registry_url: str
+    unavailable_value: str
+    topic_partitions: int
+    left_out: tuple[str, ...] = ()
+    slot: str = SLOT
+
+
+def connector_config(capture: Capture) -> dict[str, str]:
+    """The settings of the Debezium connector. No secret among them: the password is a reference that Connect resolves.
+
+    ``left_out`` names tables (``schema.table``) that the initial snapshot must not read: their changes are never in
+    the log, so a copy would be stale from the first change on.
+    """
+    config = {
+        "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
+        "tasks.max": "1",
+        "database.hostname": capture.host,
+        "database.port": str(capture.port),
+        "database.user": ROLE,
+        "database.password": "${env:DEBEZIUM_PASSWORD}",
+        "database.dbname": capture.database,
+        "topic.prefix": capture.source_name,
+        "plugin.name": "pgoutput",
+        "slot.name": capture.slot,
+        "slot.failover": "false",
+        "publication.name": PUBLICATION,
+        "publication.autocreate.mode": "disabled",
+        "schema.include.list": ",".join(map(_pattern, _with_own(capture.schemas))),
+        # Rows and the log position reach Kafka in one transaction: a crash repeats nothing.
+        "exactly.once.support": "required",
+        "transaction.boundary": "poll",
+        # Freshness: how long an idle task sleeps, and how often the slot moves on.
+        "poll.interval.ms": "100",
+        "heartbeat.interval.ms": "5000",
+        "heartbeat.action.query": HEARTBEAT_QUERY,
+        "max.batch.size": "8192",
+        "max.queue.size": "32768",
+        # Wide rows fill the heap before they fill the queue.
+        "max.queue.size.in.bytes": str(64 * 1024 * 1024),
+        "snapshot.mode": "initial",
+        "snapshot.fetch.size": "5000",
+        "signal.enabled.channels": "source",
+        "signal.data.collection": SIGNAL_TABLE,
+        "provide.transaction.metadata": "true",
+        "skipped.operations": "none",
+        "tombstones.on.delete": "true",
+        "decimal.handling.mode": "precise",
+        "time.precision.mode": "adaptive_time_microseconds",
+        "interval.handling.mode": "string",
+        "hstore.handling.mode": "json",
+        "binary.handling.mode": "bytes",
+        # A type that Debezium doesn't know arrives as bytes: an odd column rather than a missing one.
+        "include.unknown.datatypes": "true",
+        "unavailable.value.placeholder": capture.unavailable_value,
+    }
+    if capture.left_out:
+        config["table.exclude.list"] = ",".join(map(_pattern, sorted(capture.left_out)))
+    return config | _topics(capture) | _converter("key", capture) | _converter("value", capture)
+
+
+def _topics(capture: Capture) -> dict[str, str]:
+    """Table topics are partitioned by key; what concerns the whole source has one partition and is soon forgotten."""
+    prefix = re.escape(capture.source_name)
+    single = rf"{prefix}\.{OWN_SCHEMA}\..*,{prefix}\.transaction,__debezium-heartbeat\.{prefix}"
+    return {
+        "topic.creation.enable": "true",
+        "topic.creation.default.replication.factor": "-1",
+        "topic.creation.default.partitions": str(capture.topic_partitions),
+        "topic.creation.groups": "single",
+        "topic.creation.single.include": single,
+        "topic.creation.single.replication.factor": "-1",
+        "topic.creation.single.partitions": "1",
+        "topic.creation.single.retention.ms": str(_DAY_MS),
+    }
+
+
+def _converter(side: str, capture: Capture) -> dict[str, str]:
+    """Avro in Confluent's wire format, with the ids that the registry's Confluent API knows."""
+    registry = f"{side}.converter.apicurio.registry"
+    return {
+        f"{side}.converter": "io.apicurio.registry.utils.converter.AvroConverter",
+        f"{registry}.url": capture.registry_url,
+        f"{registry}.auto-register": "true",
+        f"{registry}.find-latest": "false",
+        f"{registry}.as-confluent": "true",
+        f"{registry}.use-id": "contentId",
+        f"{registry}.headers.enabled": "false",
+    }
+
+
+def _with_own(schemas: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys([*schemas, OWN_SCHEMA]))
+
+
+def _pattern(name: str) -> str:
+    """A name as one of Debezium's comma-separated regular expressions, matching only itself."""
+    return re.escape(name).replace(",", r"\x2c")
+
+
+_SCRIPT = Path(__file__).with_name("capture.sql")

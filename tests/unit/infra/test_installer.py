@@ -1,0 +1,131 @@
+from pathlib import Path
+
+import pytest
+
+from infra.toolchain import installer
+from infra.toolchain.components import COMPONENTS, DEFAULT, Component
+from infra.toolchain.errors import CommandFailed, ToolchainError, UnknownComponent
+from infra.toolchain.folders import replacing, sweep
+from infra.toolchain.layout import Layout
+from infra.toolchain.stamps import Stamps, key
+
+
+class Workshop:
+    """Components that write a file each, and a record of what was made."""
+
+    def __init__(self, root: Path) -> None:
+        self.layout = Layout(root=root, architecture="amd64")
+        self.made: list[str] = []
+        self.version = dict.fromkeys(["base", "top", "other"], "1")
+        self.broken: set[str] = set()
+        needs = {"top": ("base",)}
+        self.components = {name: self._component(name, needs.get(name, ())) for name in self.version}
+
+    def _component(self, name: str, needs: tuple[str, ...]) -> Component:
+        def make(layout: Layout, log: Path) -> None:
+            log.write_text("$ make\nno space left\n", encoding="utf-8")
+            if name in self.broken:
+                raise CommandFailed("make ended with code 1", log, "Try again.")
+            self.made.append(name)
+            with replacing(layout.toolchain / name) as fresh:
+                (fresh / "file").write_text(self.version[name], encoding="utf-8")
+
+        return Component(name, lambda layout: layout.toolchain / name, lambda _: [self.version[name]], make, needs)
+
+    def install(self, *names: str) -> list[str]:
+        self.made.clear()
+        return [failure.name for failure in installer.install(self.layout, names, self.components)]
+
+
+@pytest.fixture
+def workshop(tmp_path: Path) -> Workshop:
+    return Workshop(tmp_path)
+
+
+def test_needs_come_first_and_a_second_run_does_nothing(workshop: Workshop) -> None:
+    assert workshop.install("top") == []
+    assert workshop.made == ["base", "top"]
+    assert workshop.install("top") == []
+    assert workshop.made == []
+
+
+def test_only_what_is_out_of_date_is_made_again(workshop: Workshop) -> None:
+    workshop.install("top", "other")
+    workshop.version["other"] = "2"
+    workshop.install("top", "other")
+    assert workshop.made == ["other"]
+    assert (workshop.layout.toolchain / "other" / "file").read_text(encoding="utf-8") == "2"
+
+
+def test_a_deleted_target_is_made_again(workshop: Workshop) -> None:
+    workshop.install("other")
+    (workshop.layout.toolchain / "other" / "file").unlink()
+    (workshop.layout.toolchain / "other").rmdir()
+    workshop.install("other")
+    assert workshop.made == ["other"]
+
+
+def test_a_failure_stops_what_needs_it_and_nothing_else_and_a_rerun_resumes(workshop: Workshop) -> None:
+    workshop.broken.add("base")
+    assert workshop.install("top", "other") == ["base"]
+    assert workshop.made == ["other"]
+    workshop.broken.clear()
+    assert workshop.install("top", "other") == []
+    assert workshop.made == ["base", "top"]
+
+
+def test_a_failure_is_explained_with_its_log_and_what_to_do(workshop: Workshop) -> None:
+    workshop.broken.add("base")
+    (failure,) = installer.install(workshop.layout, ["base"], workshop.components)
+    text = installer.explain(failure)
+    assert "make ended with code 1" in text
+    assert "no space left" in text
+    assert "Try again." in text
+
+
+def test_an_unknown_component_is_named_with_the_choices(workshop: Workshop) -> None:
+    with pytest.raises(UnknownComponent, match="'tpo'") as caught:
+        workshop.install("tpo")
+    assert "top" in caught.value.advice
+
+
+def test_a_folder_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
+    target = tmp_path / "jars"
+    with replacing(target) as fresh:
+        (fresh / "old").touch()
+
+    def breaks_off() -> None:
+        with replacing(target) as fresh:
+            (fresh / "new").touch()
+            raise ToolchainError("broken off", "again")
+
+    with pytest.raises(ToolchainError):
+        breaks_off()
+    assert [path.name for path in target.iterdir()] == ["old"]
+    (tmp_path / ".jars.new.left").mkdir()
+    sweep(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["jars"]
+
+
+def test_a_stamp_follows_texts_and_file_contents(tmp_path: Path) -> None:
+    file = tmp_path / "lock"
+    file.write_text("a", encoding="utf-8")
+    before = key(["1", file])
+    assert key(["1", file]) == before
+    assert key(["2", file]) != before
+    file.write_text("b", encoding="utf-8")
+    assert key(["1", file]) != before
+    assert key(["ab", "c"]) != key(["a", "bc"])
+
+
+def test_a_cleared_stamp_is_not_current(tmp_path: Path) -> None:
+    stamps = Stamps(tmp_path / "stamps")
+    stamps.write("kafka", "k")
+    assert stamps.current("kafka", "k", tmp_path)
+    assert not stamps.current("kafka", "k", tmp_path / "missing")
+    stamps.clear("kafka")
+    assert not stamps.current("kafka", "k", tmp_path)
+
+
+def test_everything_is_installed_by_default_but_what_checks_need() -> None:
+    assert set(installer.wanted(DEFAULT)) == set(COMPONENTS) - {"dev"}
