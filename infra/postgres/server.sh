@@ -23,24 +23,29 @@ postgres_fail() {
   exit 1
 }
 
-# PostgreSQL refuses to run as root. Then it runs as the owner of its data, at first `postgres` or `nobody`.
+# PostgreSQL refuses to run as root. Then it runs as the owner of its data, at first `postgres` or `nobody`. Where that
+# user may not pass (a checkout under /root, say), it runs in a user namespace of its own, in which root has another
+# number: still the owner of these files, but without root's powers.
 postgres_user() {
   ((EUID == 0)) || return 0
   local uid name
-  uid=$(stat -c %u "$postgres_data" 2>/dev/null || echo 0)
-  if [[ $uid == 0 ]]; then
+  uid=$(stat -c %u "$postgres_data" 2>/dev/null) || {
     for name in postgres nobody; do
       uid=$(id -u "$name" 2>/dev/null) && break
     done
+  }
+  if ((${uid:-0} != 0)); then
+    postgres_owner=$uid
+    postgres_as=(setpriv "--reuid=$uid" "--regid=$uid" --clear-groups)
+    "${postgres_as[@]}" test -x "$postgres_home/bin/postgres" -a -x "$STATE_DIR" && return 0
   fi
-  [[ ${uid:-0} != 0 ]] || postgres_fail "running as root, and there is no user 'postgres' or 'nobody' to run it as: add one, or run as an ordinary user"
-  postgres_owner=$uid
-  postgres_as=(setpriv "--reuid=$uid" "--regid=$uid" --clear-groups)
-  "${postgres_as[@]}" test -r "$postgres_home/bin/postgres" -a -x "$STATE_DIR" && return 0
-  # The checkout lies where that user may not go (such as under /root): let it read there instead of opening the path.
-  postgres_as+=(--inh-caps=+dac_read_search --ambient-caps=+dac_read_search)
-  "${postgres_as[@]}" test -x "$STATE_DIR" 2>/dev/null ||
-    postgres_fail "uid $uid can't reach $STATE_DIR: make the checkout's path passable (chmod o+x), or run as an ordinary user"
+  postgres_owner=0
+  postgres_as=(unshare --user --map-user=65534 --map-group=65534)
+  "${postgres_as[@]}" true 2>/dev/null ||
+    postgres_fail "running as root, and no other user may enter $STATE_DIR: make the way there passable (chmod o+x), or run as an ordinary user"
+  if [[ -e $postgres_data ]]; then
+    chown -R 0:0 "$postgres_data"
+  fi
 }
 
 postgres_prepare() {

@@ -1,0 +1,78 @@
+# `make` alone lists what there is. Settings: .env (written by the first `make up`).
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+VENV := .lakehouse/toolchain/venv/bin
+TOOLCHAIN := python3 -m infra.toolchain
+RUNNER_CMD := $(VENV)/python -m services.runner
+# Asked for only when a recipe needs it: RUNNER=, else the runner that holds the state, else what the machine can do.
+CHOSEN = $(shell python3 -m services.runner.choose)
+COMPONENTS = $(if $(filter compose,$(CHOSEN)),python project)
+SHELL_SCRIPTS = $(shell git ls-files -z | xargs -0 grep -lE '^#!.*sh$$|^\# shellcheck shell=' 2>/dev/null)
+export RUNNER PROFILES YES ALL
+
+.PHONY: help
+help: ## This list
+	@awk -F ':.*## ' '/^## /{print "\n" substr($$0, 4)} /^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@printf '\nRUNNER=compose|process chooses how the stack runs; by default Docker Compose where an engine answers.\n'
+
+## The stack
+.PHONY: up down clean status logs kill
+up: setup ## Install what is missing, start everything, wait until healthy (PROFILES=workload adds the shop's traffic)
+	@$(RUNNER_CMD) up $(s)
+
+down: $(VENV)/python ## Stop everything; state is kept, and `make up` resumes
+	@$(RUNNER_CMD) down
+
+clean: $(VENV)/python ## Stop, and delete data and logs after asking (YES=1: don't ask; ALL=1: also .env and what is installed)
+	@$(RUNNER_CMD) clean
+
+status: $(VENV)/python ## Health, port, memory and uptime of each service; exit code 1 if anything is amiss
+	@$(RUNNER_CMD) status
+
+logs: $(VENV)/python ## Follow the log of one service (s=kafka), or of all
+	@$(RUNNER_CMD) logs --follow $(s)
+
+kill: $(VENV)/python ## SIGKILL one service (s=kafka), as a crash would; it is brought back
+	@$(RUNNER_CMD) kill $(or $(s),$(error which one? make kill s=SERVICE))
+
+## The proof
+.PHONY: demo verify bench
+demo: up ## Load, live traffic, broken records, a killed mirror; then the proof that lake and source are equal
+	@$(VENV)/python -m services.demo
+
+verify: $(VENV)/python ## Compare source and lake row by row
+	@$(VENV)/lakehouse verify
+
+bench: ## (no benchmark yet)
+	@echo 'bench: there is no benchmark yet' >&2; exit 2
+
+## Development
+.PHONY: test check lint format lock setup dev
+test: setup dev ## All tests (needs no running stack; starts what it needs)
+	@$(VENV)/python -m pytest
+
+check: dev ## What CI checks: format, lint, types, import rules, shell scripts
+	@$(VENV)/ruff format --check . && $(VENV)/ruff check . && $(VENV)/mypy && $(VENV)/lint-imports && $(VENV)/shellcheck -x $(SHELL_SCRIPTS)
+
+lint: dev ## Lint, and mend what can be mended
+	@$(VENV)/ruff check --fix .
+
+format: dev ## Format the code
+	@$(VENV)/ruff format .
+
+lock: dev ## Compile requirements*.in into lock files with hashes (needs uv)
+	@uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -o requirements.lock requirements.in
+	@uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -o requirements-dev.lock requirements-dev.in
+
+setup: # preflight, toolchain, .env: quick and without network once done
+	@$(TOOLCHAIN) preflight --runner $(CHOSEN)
+	@$(TOOLCHAIN) install $(COMPONENTS)
+	@$(TOOLCHAIN) env
+
+dev:
+	@$(TOOLCHAIN) install dev
+
+$(VENV)/python:
+	@echo 'nothing is installed here yet: make up' >&2; exit 2

@@ -1,0 +1,114 @@
+"""How Debezium's types become the lake's: type and value, one labelled row each."""
+
+import datetime as dt
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from pyspark.sql import Row, SparkSession
+from pyspark.sql import functions as F
+
+from pipelines.sources.postgres.types import UnsupportedType, is_unavailable, lake_type
+
+PLACEHOLDER = "unavailable-0123456789abcdef"
+
+
+def semantic(base: str, name: str) -> dict[str, Any]:
+    return {"type": base, "connect.name": name}
+
+
+DECIMAL = {"type": "bytes", "logicalType": "decimal", "precision": 12, "scale": 2}
+UTC = dt.UTC
+
+CASES: list[tuple[str, Any, Any, Any, str, Any]] = [
+    # label, Avro schema, Iceberg type, decoded value, its Spark type, value in the lake
+    ("integer", "int", "int", 7, "int", 7),
+    ("bigint, optional", ["null", "long"], "long", 2**62, "bigint", 2**62),
+    ("boolean", "boolean", "boolean", True, "boolean", True),
+    ("double", "double", "double", -0.5, "double", -0.5),
+    ("text", "string", "string", "žlutý 🐎", "string", "žlutý 🐎"),
+    ("empty text", "string", "string", "", "string", ""),
+    ("jsonb", semantic("string", "io.debezium.data.Json"), "string", '{"a": null}', "string", '{"a": null}'),
+    ("enum", semantic("string", "io.debezium.data.Enum"), "string", "paid", "string", "paid"),
+    ("bytea", "bytes", "binary", b"\x00\xff", "binary", b"\x00\xff"),
+    ("numeric(12,2)", DECIMAL, "decimal(12, 2)", Decimal("-9.90"), "decimal(12,2)", Decimal("-9.90")),
+    ("date", semantic("int", "io.debezium.time.Date"), "date", -1, "int", dt.date(1969, 12, 31)),
+    ("timestamp", semantic("long", "io.debezium.time.MicroTimestamp"), "timestamp", -1, "bigint",
+     dt.datetime(1969, 12, 31, 23, 59, 59, 999999)),
+    ("timestamp(3)", semantic("long", "io.debezium.time.Timestamp"), "timestamp", 1500, "bigint",
+     dt.datetime(1970, 1, 1, 0, 0, 1, 500000)),
+    ("timestamptz", semantic("string", "io.debezium.time.ZonedTimestamp"), "timestamptz", "2026-03-29T01:59:59.000001Z",
+     "string", dt.datetime(2026, 3, 29, 1, 59, 59, 1, UTC)),
+    ("time", semantic("long", "io.debezium.time.MicroTime"), "string", 3_661_000_001, "bigint", "01:01:01.000001"),
+    ("text[] with null", {"type": "array", "items": ["null", "string"]},
+     {"type": "list", "element": "string", "element-required": False}, ["a", None], "array<string>", ["a", None]),
+    ("date[]", {"type": "array", "items": ["null", semantic("int", "io.debezium.time.Date")]},
+     {"type": "list", "element": "date", "element-required": False}, [0, None], "array<int>",
+     [dt.date(1970, 1, 1), None]),
+    ("null", ["null", semantic("int", "io.debezium.time.Date")], "date", None, "int", None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("label", "avro", "iceberg", "decoded", "spark_type", "expected"), CASES, ids=[c[0] for c in CASES]
+)
+def test_mapping(
+    spark: SparkSession, label: str, avro: Any, iceberg: Any, decoded: Any, spark_type: str, expected: Any
+) -> None:
+    mapped = lake_type(avro)
+    assert mapped.iceberg == iceberg
+    frame = spark.createDataFrame([Row(value=decoded)], f"value {spark_type}")
+    found = frame.select(mapped.convert(F.col("value")).alias("value"))
+    if iceberg == "timestamptz":
+        assert found.select(F.unix_micros("value")).first()[0] == round(expected.timestamp() * 1_000_000)
+    else:
+        assert found.first()["value"] == expected
+
+
+@pytest.mark.parametrize(
+    "avro",
+    [
+        {"type": "bytes", "logicalType": "decimal", "precision": 39, "scale": 0},
+        {"type": "record", "name": "V", "fields": [], "connect.name": "io.debezium.data.VariableScaleDecimal"},
+        ["null", "int", "string"],
+        {"type": "map", "values": "string"},
+    ],
+    ids=["39 digits", "numeric without precision", "a union of two types", "a map"],
+)
+def test_what_the_lake_cannot_hold_is_refused_by_name(avro: Any) -> None:
+    with pytest.raises(UnsupportedType, match=r"."):
+        lake_type(avro)
+
+
+def test_a_value_out_of_range_becomes_null_so_that_admit_can_reject_it(spark: SparkSession) -> None:
+    zoned = lake_type(semantic("string", "io.debezium.time.ZonedTimestamp"))
+    frame = spark.createDataFrame([Row(value="infinity")])
+    assert zoned.fallible
+    assert frame.select(zoned.convert(F.col("value")).alias("v")).first()["v"] is None
+
+
+@pytest.mark.parametrize(
+    ("label", "avro", "spark_type", "value", "unavailable"),
+    [
+        ("text left out", "string", "string", PLACEHOLDER, True),
+        ("text that only looks alike", "string", "string", PLACEHOLDER + " ", False),
+        ("null text", ["null", "string"], "string", None, False),
+        ("bytea left out", "bytes", "binary", PLACEHOLDER.encode(), True),
+        ("text[] left out", {"type": "array", "items": "string"}, "array<string>", [PLACEHOLDER], True),
+        ("text[] with two", {"type": "array", "items": "string"}, "array<string>", [PLACEHOLDER, "x"], False),
+        (
+            "int[] left out",
+            {"type": "array", "items": ["null", "int"]},
+            "array<int>",
+            [ord(c) for c in PLACEHOLDER],
+            True,
+        ),
+        ("int[] kept", {"type": "array", "items": ["null", "int"]}, "array<int>", [1, None], False),
+        ("a number is never left out", "long", "bigint", 5, False),
+    ],
+)
+def test_unavailable(
+    spark: SparkSession, label: str, avro: Any, spark_type: str, value: Any, unavailable: bool
+) -> None:
+    frame = spark.createDataFrame([Row(value=value)], f"value {spark_type}")
+    assert frame.select(is_unavailable(F.col("value"), avro, PLACEHOLDER).alias("v")).first()["v"] is unavailable
