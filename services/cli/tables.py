@@ -111,7 +111,16 @@ def list_tables(as_json: AsJson = False) -> None:
     for t in found:
         since = None if t.last_commit is None else (now - t.last_commit).total_seconds()
         committed = "-" if since is None else f"{age(since)} ago"
-        cells = (t.rows, t.data_files, t.delete_files, size(t.bytes), t.snapshots, committed, t.lag, age(t.freshness_seconds))
+        cells = (
+            t.rows,
+            t.data_files,
+            t.delete_files,
+            size(t.bytes),
+            t.snapshots,
+            committed,
+            t.lag,
+            age(t.freshness_seconds),
+        )
         grid.add_row(t.table, t.source_table or "-", *(f"{c:,}" if isinstance(c, int) else c for c in cells))
     out.print(grid if found else "No tables yet: nothing was captured, or the mirror isn't running (`make status`).")
 

@@ -110,8 +110,8 @@ class Waiting:
                 self._supervisor.stop(self._name)
                 self._fail(f"did not end within {ONE_SHOT_PATIENCE:.0f} s")
             self._pause(POLL)
-        if program.spawnerr:
-            self._fail(program.spawnerr)
+        if program.statename != "EXITED":
+            self._fail(program.spawnerr or f"is {program.statename.lower()}")
         return program.exitstatus
 
     def back(self, old_pid: int, starts: int) -> int:

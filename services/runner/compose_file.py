@@ -203,12 +203,12 @@ def _problems(raw: Mapping[str, Any], values: Mapping[str, str]) -> Iterator[str
     missing: dict[str, list[str]] = {}
     for name, service in raw["services"].items():
         for text in _texts({key: value for key, value in service.items() if key in used}):
-            for atom in parse_variables(text):
+            for atom in (atom for part in text.split("$$") for atom in parse_variables(part)):
                 if isinstance(atom, Variable):
                     if atom.default is None and atom.name not in values:
                         missing.setdefault(atom.name, []).append(name)
                 elif "$" in atom.resolve({}):
-                    yield f"{name}: write variables as ${{NAME}} or ${{NAME:-default}}: {text}"
+                    yield f"{name}: write ${{NAME}} or ${{NAME:-default}} for a variable, $$ for a dollar: {text}"
     for variable, services in missing.items():
         yield f"{variable} is not set (services {', '.join(dict.fromkeys(services))})"
 
@@ -227,7 +227,7 @@ def _texts(value: object) -> Iterator[str]:
 def _filled(value: Any, values: Mapping[str, str]) -> Any:
     """Return a copy with every text filled in; numbers and truth values become text only where they are environment."""
     if isinstance(value, str):
-        return "".join(_resolved(value, values))
+        return "$".join("".join(_resolved(part, values)) for part in value.split("$$"))
     if isinstance(value, Mapping):
         return {key: _filled(item, values) for key, item in value.items()}
     if isinstance(value, list):

@@ -209,9 +209,9 @@ class ProcessRunner:
     def _one_shot_state(program: Program) -> tuple[State, str]:
         if program.active:
             return "starting", "working"
-        if program.statename == "EXITED" and program.exitstatus == 0:
-            return "completed", ""
-        return "failed", program.spawnerr or f"ended with {program.exitstatus}"
+        if program.statename != "EXITED":
+            return "failed", program.spawnerr
+        return ("failed", f"ended with {program.exitstatus}") if program.exitstatus else ("completed", "")
 
     def logs(self, service: str | None = None, follow: bool = False, lines: int = 100) -> int:
         """See `Runner.logs`."""

@@ -1,9 +1,9 @@
-"""The lake's side: tables through the REST catalog, pinned at a snapshot, and read by DuckDB at exactly that one."""
+"""The lake's side: tables through the REST catalog, pinned at a snapshot, and a DuckDB that can read their files."""
 
 import importlib.util
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -16,10 +16,9 @@ from requests.exceptions import RequestException
 
 from pipelines import ledger
 from services.verify.errors import Unreachable
-from services.verify.quoting import literal, quote
+from services.verify.quoting import literal
 from services.verify.settings import StackSettings
 
-EXTENSIONS = ("avro", "httpfs", "iceberg")
 LSN_COLUMN = "_lsn"
 
 
@@ -33,21 +32,14 @@ class PinnedTable:
     source_table: str
     topic: str
     key: tuple[str, ...]
-    columns: tuple[str, ...]
     snapshot_id: int | None
     state: ledger.Ledger
+    table: Table = field(repr=False, compare=False)
 
     @property
     def full_name(self) -> str:
         """``lake.<namespace>.<name>``."""
         return f"lake.{self.namespace}.{self.name}"
-
-    def sql(self) -> str:
-        """The pinned rows as a DuckDB table expression."""
-        name = f"lake.{quote(self.namespace)}.{quote(self.name)}"
-        if self.snapshot_id is None:
-            return f"(SELECT * FROM {name} WHERE false)"
-        return f"(SELECT * FROM {name} AT (VERSION => {self.snapshot_id:d}))"
 
 
 def open_catalog(settings: StackSettings) -> Catalog:
@@ -108,15 +100,14 @@ def pin(table: Table) -> PinnedTable | None:
         namespace=namespace, name=name, schema=properties["lakehouse.source-schema"],
         source_table=properties["lakehouse.source-table"], topic=properties["lakehouse.topic"],
         key=tuple(json.loads(properties["lakehouse.key-columns"])),
-        columns=tuple(field.name for field in table.schema().fields),
-        snapshot_id=None if snapshot is None else snapshot.snapshot_id, state=ledger_of(table),
+        snapshot_id=None if snapshot is None else snapshot.snapshot_id, state=ledger_of(table), table=table,
     )  # fmt: skip
 
 
 def open_duckdb(settings: StackSettings, directory: Path, memory: str) -> duckdb.DuckDBPyConnection:
-    """DuckDB with the lake attached as ``lake``; ``memory`` bounds it, and ``directory`` takes what doesn't fit.
+    """DuckDB with the keys to the lake's files; ``memory`` bounds it, and ``directory`` takes what doesn't fit.
 
-    Extensions come from their Python packages: nothing is fetched. Secrets stay in this connection's memory.
+    The extension comes from its Python package: nothing is fetched. Secrets stay in this connection's memory.
     """
     connection = duckdb.connect(
         str(directory / "verify.duckdb"),
@@ -126,18 +117,13 @@ def open_duckdb(settings: StackSettings, directory: Path, memory: str) -> duckdb
             "extension_directory": str(directory / "extensions"),
         },
     )  # fmt: skip
-    for name in EXTENSIONS:
-        connection.execute(f"LOAD {literal(str(_extension(name, connection)))}")
+    connection.execute(f"LOAD {literal(str(_extension('httpfs', connection)))}")
     connection.execute("SET TimeZone = 'UTC'")
     endpoint = urlsplit(settings.s3_endpoint)
     connection.execute(
         f"CREATE SECRET lake (TYPE s3, KEY_ID {literal(settings.operator_s3_access_key.get_secret_value())},"
         f" SECRET {literal(settings.operator_s3_secret_key.get_secret_value())}, ENDPOINT {literal(endpoint.netloc)},"
         f" URL_STYLE 'path', USE_SSL {str(endpoint.scheme == 'https').lower()}, REGION {literal(settings.s3_region)})"
-    )
-    connection.execute(
-        f"ATTACH {literal(settings.warehouse)} AS lake (TYPE iceberg, ENDPOINT {literal(settings.catalog_uri)},"
-        " AUTHORIZATION_TYPE 'none', ACCESS_DELEGATION_MODE 'none')"
     )
     return connection
 

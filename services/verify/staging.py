@@ -9,9 +9,10 @@ import duckdb
 import pyarrow as pa
 
 from services.verify.columns import ComparedColumn
-from services.verify.lake import LSN_COLUMN, PinnedTable
+from services.verify.files import pinned_rows
+from services.verify.lake import PinnedTable
 from services.verify.overlay import Overlay
-from services.verify.quoting import literal, quote
+from services.verify.quoting import literal
 from services.verify.values import arrow_type
 
 SOURCE, LAKE, TAIL = "source_rows", "lake_rows", "tail_rows"
@@ -59,8 +60,7 @@ def stage_lake(
     connection: duckdb.DuckDBPyConnection, columns: Sequence[ComparedColumn], pinned: PinnedTable, overlay: Overlay
 ) -> None:
     """Make the view LAKE: the pinned snapshot with the overlay applied."""
-    names = ", ".join(f"{quote(column.name)} AS c{i}" for i, column in enumerate(columns))
-    base = f"(SELECT {names}, {quote(LSN_COLUMN)} AS lsn FROM {pinned.sql()})"
+    base = pinned_rows(connection, pinned, [column.name for column in columns])
     outputs = ", ".join(f"b.c{i}" for i in range(len(columns)))
     standing = "true" if overlay.truncated_lsn is None else f"(b.lsn IS NULL OR b.lsn >= {overlay.truncated_lsn:d})"
     if not pinned.key:
@@ -85,11 +85,6 @@ def stage_lake(
             f" UNION ALL SELECT {values} FROM {TAIL} t {joined} WHERE NOT t.gone"
         )
     )
-
-
-def lake_types(connection: duckdb.DuckDBPyConnection, pinned: PinnedTable) -> dict[str, str]:
-    """Column name to DuckDB type, as the pinned snapshot has them."""
-    return {row[0]: str(row[1]) for row in connection.execute(f"DESCRIBE SELECT * FROM {pinned.sql()}").fetchall()}
 
 
 def _view(query: str) -> str:

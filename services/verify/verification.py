@@ -14,7 +14,7 @@ import psycopg
 from pipelines.sources.postgres import reader
 from pipelines.sources.postgres.reader import SourceTable
 from pipelines.sources.postgres.snapshot import Snapshot
-from services.verify import columns, compare, lake, staging
+from services.verify import columns, compare, files, lake, staging
 from services.verify.errors import CannotVerify
 from services.verify.offsets import Offsets
 from services.verify.overlay import Overlay, fold
@@ -135,7 +135,7 @@ def _verify_table(
         return report
     report.lake_table, report.snapshot_id = pinned.full_name, pinned.snapshot_id
     report.position = dict(pinned.state.positions)
-    chosen = columns.plan(table, staging.lake_types(look.duckdb, pinned), pinned.key)
+    chosen = columns.plan(table, files.lake_types(pinned), pinned.key)
     report.not_compared, report.problems = chosen.not_compared, list(chosen.problems)
     report.columns_compared = len(chosen.compared)
     if not chosen.compared or not set(pinned.key) <= {column.name for column in chosen.compared}:

@@ -1,0 +1,1 @@
+"""Behaviour that every runner shares, on real processes and containers."""
