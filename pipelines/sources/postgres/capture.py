@@ -65,14 +65,16 @@ class Capture:
     unavailable_value: str
     topic_partitions: int
     left_out: tuple[str, ...] = ()
+    generated: tuple[str, ...] = ()
     slot: str = SLOT
 
 
 def connector_config(capture: Capture) -> dict[str, str]:
     """The settings of the Debezium connector. No secret among them: the password is a reference that Connect resolves.
 
-    ``left_out`` names tables (``schema.table``) that the initial snapshot must not read: their changes are never in
-    the log, so a copy would be stale from the first change on.
+    ``left_out`` names tables (``schema.table``) that must not be read, and ``generated`` columns
+    (``schema.table.column``): their changes aren't in the log, so what the initial snapshot copies would be stale from
+    the first change on.
     """
     config = {
         "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
@@ -114,10 +116,13 @@ def connector_config(capture: Capture) -> dict[str, str]:
         "binary.handling.mode": "bytes",
         # A type that Debezium doesn't know arrives as bytes: an odd column rather than a missing one.
         "include.unknown.datatypes": "true",
+        "extended.headers.enabled": "false",
         "unavailable.value.placeholder": capture.unavailable_value,
     }
     if capture.left_out:
         config["table.exclude.list"] = ",".join(map(_pattern, sorted(capture.left_out)))
+    if capture.generated:
+        config["column.exclude.list"] = ",".join(map(_pattern, sorted(capture.generated)))
     return config | _topics(capture) | _converter("key", capture) | _converter("value", capture)
 
 

@@ -89,12 +89,20 @@ BEGIN
 END
 $lakehouse$;
 
--- Tables of the captured schemas that PostgreSQL would refuse to update, or that the role can't read in a snapshot.
--- A usable identity is FULL, or a primary key or chosen index that is valid and not deferrable. Left out is what can't be
--- published: unlogged and temporary tables, foreign tables, views.
-CREATE OR REPLACE VIEW lakehouse.unprepared AS
-SELECT c.oid AS relation, n.nspname AS schema_name, c.relname AS table_name, i.primary_usable,
-       NOT (c.relreplident = 'f' OR c.relreplident = 'd' AND i.primary_usable OR c.relreplident = 'i' AND i.chosen_usable)
+-- Published tables that aren't safe yet: PostgreSQL would refuse their updates, or an update would hide a value from
+-- capture, or the role can't read them in a snapshot. What can't be published is none of these: unlogged, temporary and
+-- foreign tables, views.
+--
+-- A usable identity is FULL, or a primary key or chosen index that is valid and not deferrable. FULL it has to be where
+-- a long value that an update leaves alone would reach the events as null, which can't be told from a real null: Debezium
+-- (3.6) marks an absent value only for the types named here. Numbers of at most 38 digits and
+-- addresses are never stored apart from their row (they are shorter than a pointer to such a value).
+DROP VIEW IF EXISTS lakehouse.unprepared;
+CREATE VIEW lakehouse.unprepared AS
+SELECT c.oid AS relation, n.nspname AS schema_name, c.relname AS table_name,
+       CASE WHEN hidden.value OR NOT keys.primary_usable THEN 'FULL' ELSE 'DEFAULT' END AS identity,
+       NOT (c.relreplident = 'f'
+            OR NOT hidden.value AND (c.relreplident = 'd' AND keys.primary_usable OR c.relreplident = 'i' AND keys.chosen_usable))
          AS without_identity,
        NOT has_table_privilege(${role_literal}, c.oid, 'SELECT') AS unreadable
 FROM pg_publication p
@@ -104,7 +112,18 @@ JOIN pg_class c ON c.relnamespace = n.oid AND c.relkind IN ('r', 'p') AND c.relp
 CROSS JOIN LATERAL (
   SELECT coalesce(bool_or(x.indisprimary), false) AS primary_usable, coalesce(bool_or(x.indisreplident), false) AS chosen_usable
   FROM pg_index x WHERE x.indrelid = c.oid AND x.indisvalid AND x.indimmediate
-) i
+) keys
+CROSS JOIN LATERAL (
+  SELECT EXISTS (
+    SELECT FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
+    WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''
+      AND a.attlen = -1 AND a.attstorage <> 'p'
+      AND t.typname NOT IN ('text', 'varchar', 'bpchar', 'json', 'jsonb', 'xml', 'citext', 'tsvector', 'bytea', 'inet', 'cidr',
+                            '_text', '_varchar', '_bpchar', '_json', '_jsonb', '_bytea', '_int4', '_int8', '_date')
+      AND NOT (t.typname = 'numeric' AND a.atttypmod >= 4 AND (a.atttypmod - 4) >> 16 <= 38)
+      AND NOT (t.typname IN ('bit', 'varbit') AND a.atttypmod BETWEEN 1 AND 128)
+  ) AS value
+) hidden
 WHERE p.pubname = ${publication_literal};
 
 -- Makes every table of the captured schemas safe to publish and readable, and says how many it changed.
@@ -119,8 +138,7 @@ BEGIN
       EXECUTE format('GRANT SELECT ON TABLE %I.%I TO %I', found.schema_name, found.table_name, ${role_literal});
     END IF;
     IF found.without_identity THEN
-      EXECUTE format('ALTER TABLE %I.%I REPLICA IDENTITY %s', found.schema_name, found.table_name,
-                     CASE WHEN found.primary_usable THEN 'DEFAULT' ELSE 'FULL' END);
+      EXECUTE format('ALTER TABLE %I.%I REPLICA IDENTITY %s', found.schema_name, found.table_name, found.identity);
     END IF;
     changed := changed + 1;
   END LOOP;

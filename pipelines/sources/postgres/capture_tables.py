@@ -1,0 +1,152 @@
+"""What capture does with each table of a source, as the source's own catalog tells it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import psycopg
+
+from pipelines.sources.postgres.capture import PUBLICATION, ROLE
+
+
+class Mode(StrEnum):
+    """How a table reaches the lake."""
+
+    KEYED = "keyed"
+    APPEND_ONLY = "append-only (REPLICA IDENTITY FULL)"
+    LEFT_OUT = "left out"
+
+
+@dataclass(frozen=True)
+class TableState:
+    """One table of a captured schema, as the catalog has it. ``false_key`` names an index that Debezium takes for the
+    key of a table without a primary key, though several rows may share it; ``true_key`` one that is a key.
+    """
+
+    schema: str
+    table: str
+    kind: str
+    unlogged: bool
+    is_partition: bool
+    identity: str
+    has_primary_key: bool
+    published: bool
+    readable: bool
+    true_key: str | None = None
+    false_key: str | None = None
+    generated: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """``schema.table``."""
+        return f"{self.schema}.{self.table}"
+
+
+@dataclass(frozen=True)
+class TableCapture:
+    """What becomes of one table. ``reason`` says why it is left out, or what is unusual about it."""
+
+    name: str
+    mode: Mode
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """What the connector must not read: whole tables, partitions (their partitioned table is read), columns."""
+
+    tables: frozenset[str]
+    partitions: frozenset[str]
+    generated: frozenset[str]
+
+
+def classify(state: TableState) -> TableCapture:
+    """The mode of one table. Pure."""
+    if reason := _why_left_out(state):
+        return TableCapture(state.name, Mode.LEFT_OUT, reason)
+    if not state.has_primary_key and state.true_key is None:
+        return TableCapture(state.name, Mode.APPEND_ONLY, "it has no primary key")
+    full = "REPLICA IDENTITY FULL" if state.identity == "f" else None
+    key = None if state.has_primary_key else f"its key is the unique index {state.true_key}"
+    return TableCapture(state.name, Mode.KEYED, "; ".join(filter(None, (key, full))) or None)
+
+
+def left_out(states: Sequence[TableState]) -> LeftOut:
+    """What of these tables the connector must not read. Pure."""
+    return LeftOut(
+        tables=frozenset(s.name for s in states if not s.is_partition and s.kind != "f" and _why_left_out(s)),
+        partitions=frozenset(s.name for s in states if s.is_partition),
+        generated=frozenset(f"{s.name}.{column}" for s in states for column in s.generated),
+    )
+
+
+def _why_left_out(state: TableState) -> str | None:
+    if state.kind == "f":
+        return "a foreign table: its rows are in another database, and not in the log"
+    if state.unlogged:
+        return "an unlogged table: its changes are not in the log (ALTER TABLE … SET LOGGED)"
+    if not state.published:
+        return f"not in the publication {PUBLICATION}"
+    if not state.readable:
+        return f"the role {ROLE} may not read it (GRANT SELECT ON … TO {ROLE})"
+    if not state.has_primary_key and state.true_key is None and state.false_key is not None:
+        return (
+            f"it has no primary key, and its unique index {state.false_key} would be taken for one, though it is "
+            "partial or has columns that may be null (add a primary key)"
+        )
+    return None
+
+
+# Without a primary key, Debezium takes the first unique index, by name, that has no expressions.
+_STATES = """
+SELECT n.nspname, c.relname, c.relkind::text, c.relpersistence = 'u', c.relispartition, c.relreplident::text,
+       EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary),
+       EXISTS (SELECT FROM pg_publication p JOIN pg_publication_namespace pn ON pn.pnpubid = p.oid
+               WHERE p.pubname = %(publication)s AND pn.pnnspid = n.oid)
+         OR EXISTS (SELECT FROM pg_publication p JOIN pg_publication_rel pr ON pr.prpubid = p.oid
+                    WHERE p.pubname = %(publication)s AND pr.prrelid = c.oid),
+       EXISTS (SELECT FROM pg_roles WHERE rolname = %(role)s) AND has_table_privilege(%(role)s::name, c.oid, 'SELECT'),
+       CASE WHEN taken.sound THEN taken.name END, CASE WHEN NOT taken.sound THEN taken.name END,
+       ARRAY(SELECT a.attname::text FROM pg_attribute a
+             WHERE a.attrelid = c.oid AND a.attgenerated <> '' AND NOT a.attisdropped ORDER BY a.attnum)
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+LEFT JOIN LATERAL (
+  SELECT x.relname::text AS name,
+         i.indpred IS NULL AND NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid
+                                           AND a.attnum = ANY (i.indkey) AND NOT a.attnotnull) AS sound
+  FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid
+  WHERE i.indrelid = c.oid AND i.indisunique AND i.indexprs IS NULL
+  ORDER BY x.relname LIMIT 1
+) taken ON true
+WHERE n.nspname = ANY (%(schemas)s) AND c.relkind IN ('r', 'p', 'f') AND c.relpersistence <> 't'
+ORDER BY 1, 2"""
+
+
+def read_states(connection: psycopg.Connection, schemas: Sequence[str]) -> list[TableState]:
+    """The tables of these schemas, partitions among them. Any role that may connect can read this."""
+    found = connection.execute(_STATES, {"publication": PUBLICATION, "role": ROLE, "schemas": list(schemas)}).fetchall()
+    return [TableState(*row[:-1], generated=tuple(row[-1])) for row in found]
+
+
+@dataclass(frozen=True)
+class SlotState:
+    """The replication slot and the log that it holds back, in bytes. ``bound_bytes`` is None when nothing bounds it."""
+
+    active: bool
+    wal_status: str | None
+    confirmed_flush_lsn: str | None
+    held_bytes: int
+    bound_bytes: int | None
+
+
+_SLOT = """
+SELECT active, wal_status, confirmed_flush_lsn::text,
+       coalesce(pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn), 0)::bigint,
+       (SELECT nullif(setting::bigint, -1) * 1024 * 1024 FROM pg_settings WHERE name = 'max_slot_wal_keep_size')
+FROM pg_replication_slots WHERE slot_name = %s"""
+
+
+def read_slot(connection: psycopg.Connection, name: str) -> SlotState | None:
+    """The slot of this name, or None while there is none."""
+    row = connection.execute(_SLOT, (name,)).fetchone()
+    return None if row is None else SlotState(*row)
