@@ -36,7 +36,7 @@ def parse_since(text: str, now: datetime) -> datetime:
 
 
 def parse_position(parts: list[str]) -> tuple[str, int, int]:
-    """Topic, partition and offset from `TOPIC PARTITION OFFSET` or `TOPIC:PARTITION:OFFSET` (or slashes). ValueError."""
+    """Topic, partition and offset from `TOPIC PARTITION OFFSET` or `TOPIC:PARTITION:OFFSET`. Raises ValueError."""
     words = parts if len(parts) == 3 else re.split(r"[/:]", parts[0]) if len(parts) == 1 else []
     if len(words) != 3 or not words[0] or not (words[1] + words[2]).isdecimal():
         raise ValueError(f"{' '.join(parts)} isn't TOPIC:PARTITION:OFFSET")

@@ -150,19 +150,18 @@ class ComposeRunner:
             # The container may be gone before the engine has the exit code of the shell.
             if self._docker.inspect([container.id])[container.id].started_at == before.started_at and not wait:
                 raise
-        new = self._back(service, before.started_at) if wait else None
+        new = self._back(service, container.id, before.started_at) if wait else None
         return Killed(service=service, pid=before.pid, new_pid=new, seconds=time.monotonic() - began)
 
-    def _back(self, service: str, before: datetime) -> int:
+    def _back(self, service: str, container: str, before: datetime) -> int:
         """Return the new process id once the service is started again, and as it should be."""
         began = time.monotonic()
         patience = BACK_PATIENCE + self._patience(self._stack.services[service])
         while time.monotonic() - began < patience:
-            container = self._containers().get(service)
-            if container is not None and self._state(service, container) in GOOD:
-                now = self._docker.inspect([container.id])[container.id]
-                if now.started_at > before and now.pid:
-                    return now.pid
+            now = self._docker.inspect([container])[container]
+            # In this order: looked at before the restart, the health is still that of the killed one.
+            if now.started_at > before and now.pid and self._state(service, self._containers()[service]) in GOOD:
+                return now.pid
             self._pause(POLL)
         raise ServiceFailedError(service, f"did not come back within {patience:.0f} s")
 

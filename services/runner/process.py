@@ -95,6 +95,7 @@ class ProcessRunner:
             self._stop(name)
             active = False
         if not active:
+            self._check_ports(service)
             launcher.write()
             if "STATE_DIR" in service.environment:
                 Path(service.environment["STATE_DIR"]).mkdir(parents=True, exist_ok=True)
@@ -111,6 +112,17 @@ class ProcessRunner:
         state = "healthy" if service.healthcheck else "running"
         took = "already" if active else f"after {time.monotonic() - began:.1f} s"
         shown.update(name, f"{state} {took}", done=True)
+
+    @staticmethod
+    def _check_ports(service: Service) -> None:
+        """Raise `RunnerError` if somebody else has a port of the service: its health check would ask them."""
+        for port in service.host_ports:
+            holder = processes.holder(port)
+            if holder is not None:
+                raise RunnerError(
+                    f"{service.name}: port {port} is in use by {holder}, which this runner did not start",
+                    "stop that, or choose another port in .env",
+                )
 
     def _stop(self, name: str) -> None:
         """Stop a service, and whatever it leaves of its process tree, as the end of a container does."""

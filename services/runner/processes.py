@@ -43,6 +43,17 @@ def _memory(process: psutil.Process) -> int:
         return 0
 
 
+def holder(port: int) -> str | None:
+    """Name the process that listens on a TCP port, as `java (process 4711)`; None if nobody does."""
+    for connection in psutil.net_connections("tcp"):
+        if connection.status == psutil.CONN_LISTEN and connection.laddr and connection.laddr.port == port:
+            try:
+                return f"{psutil.Process(connection.pid).name()} (process {connection.pid})"
+            except psutil.NoSuchProcess:
+                continue
+    return None
+
+
 def kill(pid: int) -> None:
     """Send SIGKILL to a process, its group and all below it, at once, as the end of a container does."""
     victims = tree(pid)

@@ -10,10 +10,8 @@ from confluent_kafka import (
     KafkaException,
     TopicPartition,
 )
-from confluent_kafka.admin import (
-    AdminClient,
-    OffsetSpec,  # type: ignore[attr-defined]  # missing from its __all__
-)
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._listoffsets import OffsetSpec
 
 from services.verify.errors import Unreachable
 

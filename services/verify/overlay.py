@@ -2,9 +2,12 @@
 
 For one key, all events are on one partition, so their order is that of the offsets. A truncate has no key and lies on
 some partition: it clears whatever is older than it by log sequence number, on every partition, in the snapshot too.
+A key change is a delete of the old key and a create of the new one, perhaps on another partition; the create lacks
+unchanged TOAST values, which are those that the row had under its old key.
 """
 
-from collections.abc import Iterable, Mapping
+import heapq
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +20,7 @@ class Change:
 
     ``op``: c, u, d, r (read by a snapshot) or t (truncate). ``row``: the state after the change, for ``d`` the state
     before it (at least the key), None for ``t``. ``unavailable``: columns whose unchanged value isn't in the event.
+    ``old_key``: of a create that is one half of a key change.
     """
 
     partition: int
@@ -26,15 +30,21 @@ class Change:
     key: Key = ()
     row: Mapping[str, Any] | None = None
     unavailable: frozenset[str] = frozenset()
+    old_key: Key | None = None
 
 
 @dataclass(frozen=True)
 class Last:
-    """The last state of a key. ``row`` None: it is gone. ``kept``: columns whose value is the snapshot's."""
+    """The last state of a key. ``row`` None: it is gone, and ``former`` is what it was, if the tail says.
+
+    ``kept``: columns whose value is the one that the snapshot has in its row ``base`` (a key: its own or a former one).
+    """
 
     lsn: int
     row: Mapping[str, Any] | None
     kept: frozenset[str] = frozenset()
+    base: Key | None = None
+    former: "Last | None" = None
 
 
 @dataclass
@@ -58,12 +68,12 @@ class Overlay:
 
 
 def fold(changes: Iterable[Change], keyless: bool = False, truncated_lsn: int | None = None) -> Overlay:
-    """The overlay of ``changes``, which come in offset order within each partition.
+    """The overlay of ``changes``, in any order that keeps the order of offsets within each partition.
 
     ``truncated_lsn``: of a truncate that the snapshot already holds.
     """
     overlay = Overlay(truncated_lsn=truncated_lsn)
-    for change in changes:
+    for change in _in_log_order(changes):
         if change.op == "t":
             overlay.truncated_lsn = max(change.lsn, overlay.truncated_lsn or 0)
         elif keyless:
@@ -71,19 +81,35 @@ def fold(changes: Iterable[Change], keyless: bool = False, truncated_lsn: int | 
             if change.op != "d" and change.row is not None:
                 overlay.appended.append((change.lsn, change.row))
         else:
-            overlay.keyed[change.key] = _after(overlay.keyed.get(change.key), change)
+            overlay.keyed[change.key] = _after(overlay.keyed, change)
     for key, last in overlay.keyed.items():
         if overlay.cleared(last.lsn):
             overlay.keyed[key] = Last(last.lsn, None)
     return overlay
 
 
-def _after(last: Last | None, change: Change) -> Last:
+def _in_log_order(changes: Iterable[Change]) -> Iterator[Change]:
+    """By log sequence number across partitions, never against the order of offsets within one."""
+    partitions: dict[int, list[Change]] = {}
+    for change in changes:
+        partitions.setdefault(change.partition, []).append(change)
+    return heapq.merge(*partitions.values(), key=lambda change: change.lsn)
+
+
+def _after(keyed: Mapping[Key, Last], change: Change) -> Last:
+    last = keyed.get(change.key)
     if change.op == "d" or change.row is None:
-        return Last(change.lsn, None)
-    if not change.unavailable or (last is not None and last.row is None):
-        return Last(change.lsn, change.row, frozenset())
-    if last is None or last.row is None:
-        return Last(change.lsn, change.row, change.unavailable)
-    row = {name: last.row.get(name) if name in change.unavailable else value for name, value in change.row.items()}
-    return Last(change.lsn, row, change.unavailable & last.kept)
+        return Last(change.lsn, None, former=last)
+    if not change.unavailable:
+        return Last(change.lsn, change.row)
+    if change.old_key is None:
+        origin, before = change.key, last
+    else:
+        origin, before = change.old_key, keyed.get(change.old_key)
+        if before is not None and before.row is None and before.lsn == change.lsn:
+            before = before.former
+    if before is None or before.row is None:
+        return Last(change.lsn, change.row, change.unavailable, origin)
+    known = before.row
+    row = {name: known.get(name) if name in change.unavailable else value for name, value in change.row.items()}
+    return Last(change.lsn, row, change.unavailable & before.kept, before.base)

@@ -3,7 +3,9 @@
 Columns are called ``c0, c1, …`` in the order of the plan, so that no name of a table can clash with one of ours.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -11,7 +13,7 @@ import pyarrow as pa
 from services.verify.columns import ComparedColumn
 from services.verify.files import pinned_rows
 from services.verify.lake import PinnedTable
-from services.verify.overlay import Overlay
+from services.verify.overlay import Key, Last, Overlay
 from services.verify.quoting import literal
 from services.verify.values import arrow_type
 
@@ -64,27 +66,40 @@ def stage_lake(
     outputs = ", ".join(f"b.c{i}" for i in range(len(columns)))
     standing = "true" if overlay.truncated_lsn is None else f"(b.lsn IS NULL OR b.lsn >= {overlay.truncated_lsn:d})"
     if not pinned.key:
-        _stage_tail(connection, columns, [(row, frozenset(), False) for row in overlay.rows()])
+        _stage_tail(connection, columns, [], [_TailRow(row) for row in overlay.rows()])
         added = f"SELECT {', '.join(f't.c{i}' for i in range(len(columns)))} FROM {TAIL} t"
         connection.execute(_view(f"SELECT {outputs} FROM {base} b WHERE {standing} UNION ALL {added}"))
         return
     keys = [i for i, column in enumerate(columns) if column.name in pinned.key]
-    order = [columns[i].name for i in keys]
-    last = []
-    for key, state in overlay.keyed.items():
-        known = dict(zip(pinned.key, key, strict=True))
-        last.append((state.row or {name: known[name] for name in order}, state.kept, state.row is None))
-    _stage_tail(connection, columns, last)
-    match = " AND ".join(f"b.c{i} = t.c{i}" for i in keys)
-    kept = frozenset().union(*(state.kept for state in overlay.keyed.values()))
+    _stage_tail(connection, columns, keys, [_tail_row(pinned.key, *item) for item in overlay.keyed.items()])
+    own = " AND ".join(f"b.c{i} = t.c{i}" for i in keys)
+    origin = " AND ".join(f"b.c{i} = t.base{i}" for i in keys)
+    kept = frozenset[str]().union(*(state.kept for state in overlay.keyed.values()))
     values = ", ".join(_kept_or_new(i, column.name in kept, column.name) for i, column in enumerate(columns))
-    joined = f"LEFT JOIN {base} b ON {match}" if kept else ""
+    joined = f"LEFT JOIN {base} b ON {origin}" if kept else ""
     connection.execute(
         _view(
-            f"SELECT {outputs} FROM {base} b WHERE {standing} AND NOT EXISTS (SELECT 1 FROM {TAIL} t WHERE {match})"
+            f"SELECT {outputs} FROM {base} b WHERE {standing} AND NOT EXISTS (SELECT 1 FROM {TAIL} t WHERE {own})"
             f" UNION ALL SELECT {values} FROM {TAIL} t {joined} WHERE NOT t.gone"
         )
     )
+
+
+@dataclass(frozen=True)
+class _TailRow:
+    """A row of TAIL. ``base``: the key of the snapshot's row that has the values of the columns ``kept``."""
+
+    row: Mapping[str, Any]
+    kept: frozenset[str] = frozenset()
+    gone: bool = False
+    base: Mapping[str, Any] = field(default_factory=dict)
+
+
+def _tail_row(names: tuple[str, ...], key: Key, last: Last) -> _TailRow:
+    base = dict(zip(names, last.base, strict=True)) if last.base is not None else {}
+    if last.row is None:
+        return _TailRow(dict(zip(names, key, strict=True)), gone=True)
+    return _TailRow(last.row, last.kept, False, base)
 
 
 def _view(query: str) -> str:
@@ -100,25 +115,26 @@ def _kept_or_new(index: int, may_be_kept: bool, name: str) -> str:
 def _stage_tail(
     connection: duckdb.DuckDBPyConnection,
     columns: Sequence[ComparedColumn],
-    rows: Sequence[tuple[object, frozenset[str], bool]],
+    keys: Sequence[int],
+    rows: Sequence[_TailRow],
 ) -> None:
-    """The table TAIL: neutral values with the lake's types, ``kept`` column names, and whether the key is ``gone``."""
-    definitions = ", ".join(f"c{i} {column.lake_kind}" for i, column in enumerate(columns))
+    """The table TAIL: neutral values with the lake's types, ``base`` key, ``kept`` names, and ``gone``."""
+    kinds = [(f"c{i}", column.lake_kind, column.name) for i, column in enumerate(columns)]
+    bases = [(f"base{i}", columns[i].lake_kind, columns[i].name) for i in keys]
+    definitions = ", ".join(f"{alias} {kind}" for alias, kind, _ in [*kinds, *bases])
     connection.execute(f"CREATE OR REPLACE TABLE {TAIL} ({definitions}, kept VARCHAR[], gone BOOLEAN)")
     if not rows:
         return
-    arrays = [
-        pa.array([row.get(column.name) for row, _, _ in rows], arrow_type(column.lake_kind))  # type: ignore[attr-defined]
-        for column in columns
-    ]
+    arrays = [pa.array([row.row.get(name) for row in rows], arrow_type(kind)) for _, kind, name in kinds]
+    arrays += [pa.array([row.base.get(name) for row in rows], arrow_type(kind)) for _, kind, name in bases]
     arrays += [
-        pa.array([sorted(kept) for _, kept, _ in rows], pa.list_(pa.string())),
-        pa.array([g for _, _, g in rows]),
+        pa.array([sorted(row.kept) for row in rows], pa.list_(pa.string())),
+        pa.array([row.gone for row in rows]),
     ]
-    names = [*(f"c{i}" for i in range(len(columns))), "kept", "gone"]
+    names = [*(alias for alias, _, _ in [*kinds, *bases]), "kept", "gone"]
     connection.register("incoming", pa.Table.from_arrays(arrays, names))
     try:
-        casts = ", ".join(f"CAST(c{i} AS {column.lake_kind})" for i, column in enumerate(columns))
+        casts = ", ".join(f"CAST({alias} AS {kind})" for alias, kind, _ in [*kinds, *bases])
         connection.execute(f"INSERT INTO {TAIL} SELECT {casts}, kept, gone FROM incoming")
     finally:
         connection.unregister("incoming")

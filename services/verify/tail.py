@@ -19,6 +19,7 @@ from services.verify.overlay import Change
 from services.verify.values import is_unavailable, neutral, row_fields
 
 HEADER_BYTES = 5
+OLD_KEY_HEADER = "__debezium.oldkey"
 POLL_SECONDS = 1.0
 SILENT_POLLS = 30
 Record = Mapping[str, Any]
@@ -59,7 +60,7 @@ class Decoder:
 @dataclass
 class Tail:
     """Reads one table's part of a topic. After iterating: ``read`` events, ``later`` ones that came after the agreed
-    position, ``undecodable`` positions as ``partition:offset`` (the first few) and their number.
+    position (``truncated_later``: with a truncate), ``undecodable`` positions as ``partition:offset`` (the first few) and their number.
     """
 
     decoder: Decoder
@@ -68,6 +69,7 @@ class Tail:
     key_columns: tuple[str, ...]
     read: int = 0
     later: int = 0
+    truncated_later: bool = False
     undecodable_count: int = 0
     undecodable: list[str] = field(default_factory=list)
 
@@ -98,21 +100,29 @@ class Tail:
         # What a snapshot reads was committed before the snapshot; it carries the id of no transaction of its own.
         transaction = None if op == "r" else source.get("txId")
         if transaction is not None and not self.snapshot.sees(transaction):
+            self.truncated_later |= op == "t"
             return None
-        position = {"partition": message.partition(), "offset": message.offset(), "op": op, "lsn": source["lsn"] or 0}
+        position = (message.partition() or 0, message.offset() or 0, op, source["lsn"] or 0)
         if op == "t":
-            return Change(**position)
+            return Change(*position)
         raw = event["before"] if op == "d" else event["after"]
         if raw is None or not set(self.key_columns) <= raw.keys():
             raise Undecodable("no row, or no key in it")
         fields = row_fields(schema)
-        unavailable = (
-            frozenset(n for n, v in raw.items() if is_unavailable(v, self.placeholder)) if op == "u" else frozenset()
-        )
+        old_key = self._old_key(message) if op == "c" else None
+        may_lack = op == "u" or old_key is not None
+        unavailable = frozenset(n for n, v in raw.items() if may_lack and is_unavailable(v, self.placeholder))
         row = {name: None if name in unavailable else neutral(value, fields[name]) for name, value in raw.items()}
-        return Change(
-            **position, key=tuple(_hashable(row[k]) for k in self.key_columns), row=row, unavailable=unavailable
-        )
+        key = tuple(_hashable(row[k]) for k in self.key_columns)
+        return Change(*position, key, row, unavailable, old_key)
+
+    def _old_key(self, message: Message) -> tuple[Any, ...] | None:
+        headers: Any = message.headers() or []
+        for name, value in headers:
+            if name == OLD_KEY_HEADER and value:
+                old = json.loads(value)
+                return tuple(_hashable(old[k]) for k in self.key_columns)
+        return None
 
 
 def _hashable(value: Any) -> Any:

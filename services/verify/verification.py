@@ -26,7 +26,7 @@ from services.verify.tail import Decoder, Tail, read_range
 
 MEMORY = "1GB"
 EXAMPLES = 10
-ROUNDS = 3
+ROUNDS = 5
 
 
 def verify(
@@ -50,14 +50,13 @@ def verify(
             chosen = _chosen(reader.captured_tables(connection, PUBLICATION, settings.schemas), wanted)
             left_out = [] if wanted else reader.uncaptured_tables(connection, PUBLICATION, settings.schemas)
         near = wait_until_visible(settings, timeout, on_progress)
-        report, too_new = _at_one_position(settings, chosen, near, on_progress, timeout, examples, memory)
+        report, again = _at_one_position(settings, chosen, near, on_progress, timeout, examples, memory)
         done += report.tables
-        if not too_new:
+        if not again:
             break
-        # Their first rows came after the wait: they are compared at a later position, once the lake has them.
-        wanted = {table.full_name for table in too_new}
+        wanted = {table.full_name for table in again}
     else:
-        raise CannotVerify(f"new tables kept coming: {', '.join(sorted(wanted))}. Run verify again.")
+        raise CannotVerify(f"{', '.join(sorted(wanted))} kept being created or truncated meanwhile. Run verify again.")
     report.tables, report.not_captured = sorted(done, key=lambda t: t.table), left_out
     report.seconds = time.monotonic() - started
     return report
@@ -103,26 +102,29 @@ def _at_one_position(
     with _scratch() as directory, connect(settings) as source:
         reader.prepare(source)
         snapshot = reader.hold_snapshot(source)
+        files_then = {table.full_name: reader.storage(source, table) for table in chosen}
         reached = wait_until_published(settings, Deadline(timeout), on_progress)
         text = f"{snapshot.xmin}:{snapshot.xmax}:{','.join(map(str, sorted(snapshot.in_progress)))}"
-        report, too_new = Report(text, reached.lsn), []
+        report, again = Report(text, reached.lsn), []
         with closing(lake.open_duckdb(settings, directory, memory)) as connection:
             look = _Look(settings, source, connection, snapshot, reached,
                          Decoder(settings.schema_registry_url), on_progress, examples)  # fmt: skip
             for table in chosen:
                 found = _verify_table(look, table, pinned.get((table.schema, table.name)), near.ends)
-                if found is None:
-                    too_new.append(table)
+                if found is None or reader.storage(source, table) != files_then[table.full_name]:
+                    again.append(table)
                 else:
                     report.tables.append(found)
         source.execute("ROLLBACK")
-    return report, too_new
+    return report, again
 
 
 def _verify_table(
     look: _Look, table: SourceTable, pinned: lake.PinnedTable | None, near: Offsets
 ) -> TableReport | None:
-    """The table's report, or None if it is too new to have been waited for."""
+    """The table's report, or None if this position doesn't do for it and a later one is needed: its first rows came
+    after the wait, or it was truncated after the position, which empties it for earlier snapshots too.
+    """
     started = time.monotonic()
     report = TableReport(table.full_name)
     if pinned is None:
@@ -140,7 +142,10 @@ def _verify_table(
     report.columns_compared = len(chosen.compared)
     if not chosen.compared or not set(pinned.key) <= {column.name for column in chosen.compared}:
         return report
-    staging.stage_lake(look.duckdb, chosen.compared, pinned, _overlay(look, table, pinned, report))
+    overlay = _overlay(look, table, pinned, report)
+    if overlay is None:
+        return None
+    staging.stage_lake(look.duckdb, chosen.compared, pinned, overlay)
     _stage_source(look, table, chosen)
     look.on_progress(Progress(table.full_name, "comparing"))
     found = compare.compare(look.duckdb, chosen.compared, pinned.key, look.examples)
@@ -151,7 +156,7 @@ def _verify_table(
     return report
 
 
-def _overlay(look: _Look, table: SourceTable, pinned: lake.PinnedTable, report: TableReport) -> Overlay:
+def _overlay(look: _Look, table: SourceTable, pinned: lake.PinnedTable, report: TableReport) -> Overlay | None:
     ranges = {}
     for (topic, partition), end in look.reached.ends.items():
         if topic == pinned.topic:
@@ -161,6 +166,8 @@ def _overlay(look: _Look, table: SourceTable, pinned: lake.PinnedTable, report: 
     tail = Tail(look.decoder, look.snapshot, look.settings.unavailable_value, pinned.key)
     messages = read_range(look.settings.kafka_bootstrap, pinned.topic, ranges)
     overlay = fold(tail.changes(messages), keyless=not pinned.key, truncated_lsn=pinned.state.truncated_lsn)
+    if tail.truncated_later:
+        return None
     report.tail_events, report.undecodable = tail.read - tail.later, tail.undecodable_count
     return overlay
 

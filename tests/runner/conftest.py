@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import shutil
-import socket
 import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -127,10 +126,3 @@ def _need_engine() -> None:
         pytest.skip(problem)
     if subprocess.run(["docker", "image", "inspect", IMAGE], capture_output=True, check=False).returncode != 0:
         pytest.skip(f"the engine has no {IMAGE}")
-
-
-@pytest.fixture
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import stat
 from pathlib import Path
 
@@ -126,6 +127,18 @@ def test_a_missing_program_is_named_before_anything_starts(processes: Tiny) -> N
     with pytest.raises(ComposeFileError, match="b: infra/b/start does not exist"):
         processes.runner.up()
     assert processes.events() == []
+
+
+def test_a_port_of_somebody_else_is_an_error_that_names_them(processes: Tiny) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        processes.write({"a": server("a", ports=[f"127.0.0.1:{port}:{port}"])})
+        with pytest.raises(RunnerError, match=rf"a: port {port} is in use by .* \(process {os.getpid()}\)"):
+            processes.runner.up()
+    processes.runner.up()
+    assert processes.states() == {"a": "healthy"}
 
 
 def test_clean_deletes_state_and_keeps_settings(processes: Tiny) -> None:

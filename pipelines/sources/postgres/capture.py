@@ -14,8 +14,6 @@ SIGNAL_TABLE = f"{OWN_SCHEMA}.signal"
 
 HEARTBEAT_QUERY = f"UPDATE {HEARTBEAT_TABLE} SET beat_at = clock_timestamp()"
 
-_DAY_MS = 24 * 60 * 60 * 1000
-
 
 def quote(name: str) -> str:
     """A name as a PostgreSQL identifier. Any name is safe; ValueError on an empty one or one with a null character."""
@@ -127,7 +125,10 @@ def connector_config(capture: Capture) -> dict[str, str]:
 
 
 def _topics(capture: Capture) -> dict[str, str]:
-    """Table topics are partitioned by key; what concerns the whole source has one partition and is soon forgotten."""
+    """Table topics are partitioned by key; what concerns the whole source has one partition.
+
+    All are kept equally long: the mirror reads the heartbeats too, and stops where records are gone that it needs.
+    """
     prefix = re.escape(capture.source_name)
     single = rf"{prefix}\.{OWN_SCHEMA}\..*,{prefix}\.transaction,__debezium-heartbeat\.{prefix}"
     return {
@@ -138,7 +139,6 @@ def _topics(capture: Capture) -> dict[str, str]:
         "topic.creation.single.include": single,
         "topic.creation.single.replication.factor": "-1",
         "topic.creation.single.partitions": "1",
-        "topic.creation.single.retention.ms": str(_DAY_MS),
     }
 
 

@@ -125,7 +125,7 @@ ORDER BY 1, 2"""
 def read_states(connection: psycopg.Connection, schemas: Sequence[str]) -> list[TableState]:
     """The tables of these schemas, partitions among them. Any role that may connect can read this."""
     found = connection.execute(_STATES, {"publication": PUBLICATION, "role": ROLE, "schemas": list(schemas)}).fetchall()
-    return [TableState(*row[:-1], generated=tuple(row[-1])) for row in found]
+    return [TableState(*(*columns, tuple(generated))) for *columns, generated in found]
 
 
 @dataclass(frozen=True)

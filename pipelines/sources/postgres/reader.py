@@ -168,6 +168,21 @@ def count_rows(connection: psycopg.Connection, table: SourceTable) -> int:
     return int(row[0]) if row else 0
 
 
+def storage(connection: psycopg.Connection, table: SourceTable) -> str:
+    """Names the files that hold the table now. TRUNCATE isn't MVCC-safe: it empties the table for every snapshot, also
+    for one taken earlier; but it changes these files, so that a reader can tell.
+    """
+    row = connection.execute(
+        "SELECT string_agg(coalesce(pg_relation_filenode(relid), 0)::text, ',' ORDER BY relid)"
+        " FROM pg_partition_tree(%s::regclass)", (_name(table).as_string(connection),)
+    ).fetchone()  # fmt: skip
+    # pg_partition_tree has no row for a plain table.
+    if row and row[0]:
+        return str(row[0])
+    plain = connection.execute("SELECT pg_relation_filenode(%s::regclass)", (_name(table).as_string(connection),))
+    return str(plain.fetchone())
+
+
 def estimate_rows(connection: psycopg.Connection, table: SourceTable) -> int | None:
     """PostgreSQL's own estimate, for progress only; None before the first ANALYZE."""
     row = connection.execute("SELECT reltuples::bigint FROM pg_class WHERE oid = %s::regclass",

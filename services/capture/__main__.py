@@ -1,0 +1,72 @@
+"""`python -m services.capture`: the service (`run`), the source's preparation as SQL (`sql`), a look (`status`)."""
+
+import sys
+
+import psycopg
+import structlog
+import typer
+from structlog.stdlib import BoundLogger
+
+from pipelines.sources.postgres.capture import prepare_sql
+from services.capture.connect import Connect
+from services.capture.errors import CaptureError
+from services.capture.settings import CaptureSettings, SourceSettings
+from services.capture.source import Source
+from services.capture.status import report
+from services.capture.stopping import Stop
+from services.capture.watch import Watcher
+
+app = typer.Typer(help=__doc__, no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False)
+
+
+@app.command()
+def run() -> None:
+    """Prepare the source, register the connector, and watch it until SIGTERM."""
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            structlog.processors.JSONRenderer(),
+        ]
+    )
+    log: BoundLogger = structlog.get_logger()
+    stop = Stop()
+    stop.on_signals()
+    try:
+        settings = CaptureSettings.load()
+        settings.state_dir.mkdir(parents=True, exist_ok=True)
+        with Connect(settings.connect_url) as connect:
+            Watcher(Source(settings), connect, stop, log).run()
+    except CaptureError as error:
+        if not stop.asked:
+            log.error("capture can't go on", error=str(error))
+            raise typer.Exit(1) from None
+    log.info("stopped")
+
+
+@app.command()
+def sql() -> None:
+    """Print the SQL that prepares a source, for an administrator to run by hand. Replace PASSWORD in it."""
+    try:
+        settings = SourceSettings.load()
+    except CaptureError as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(2) from None
+    typer.echo(prepare_sql(settings.schemas, password="PASSWORD", owner=settings.source_db_owner))  # noqa: S106
+
+
+@app.command()
+def status() -> None:
+    """Print connector, slot and tables as one JSON document. Exit code 1 if changes don't flow."""
+    try:
+        found = report()
+    except (CaptureError, psycopg.Error) as error:
+        typer.echo(" ".join(str(error).split()), err=True)
+        raise typer.Exit(2) from None
+    typer.echo(found.model_dump_json(indent=2))
+    sys.exit(0 if found.healthy else 1)
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,17 @@
+"""Errors say what is to be done. Their messages end with the next command."""
+
+
+class CaptureError(RuntimeError):
+    """Base of this package's errors."""
+
+
+class NotConfigured(CaptureError):
+    """A setting is missing or not valid."""
+
+
+class NotReady(CaptureError):
+    """A server didn't answer in time, or isn't ready yet; the same may work a little later."""
+
+
+class Refused(CaptureError):
+    """A server answered, and said no; a person must change something."""

@@ -1,0 +1,97 @@
+"""Preparing the source database, as its administrator."""
+
+from dataclasses import dataclass
+
+import psycopg
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential
+from tenacity.nap import sleep_using_event
+
+from pipelines.sources.postgres.capture import ROLE, Capture, prepare_sql
+from pipelines.sources.postgres.capture_tables import LeftOut, left_out, read_states
+from services.capture.errors import NotReady, Refused
+from services.capture.settings import CaptureSettings
+from services.capture.stopping import Stop
+
+# A lock that isn't had in time is an OperationalError; so is a server that doesn't answer.
+_PASSING = psycopg.OperationalError
+
+
+@dataclass(frozen=True)
+class Source:
+    """The source database of these settings."""
+
+    settings: CaptureSettings
+
+    def prepare(self, stop: Stop, seconds: float = 120) -> LeftOut:
+        """Make the source ready for capture; repeatable. Returns what the connector must not read.
+
+        Raises NotReady when the source doesn't answer, or its tables stay locked, for so long; Refused when the
+        administrator lacks a right.
+        """
+        retrying = Retrying(
+            retry=retry_if_exception_type(_PASSING), stop=stop_after_delay(seconds), wait=wait_exponential(0.25, max=5),
+            sleep=sleep_using_event(stop.event), reraise=True,
+        )  # fmt: skip
+        try:
+            return retrying(self._prepare)
+        except _PASSING as error:
+            raise NotReady(f"the source isn't ready: {_line(error)}; see `make logs s=source-db`") from None
+        except psycopg.Error as error:
+            raise Refused(
+                f"the source refuses to be prepared: {_line(error)}; "
+                "`python -m services.capture sql` prints what an administrator can run instead"
+            ) from None
+
+    def keep_ready(self) -> tuple[int, LeftOut]:
+        """Mend what the event trigger couldn't have seen: how many tables were changed, and what is left out now.
+
+        Raises NotReady; it is tried again soon.
+        """
+        try:
+            with self._connect() as connection:
+                connection.execute("SET lock_timeout = '2s'")
+                row = connection.execute("SELECT lakehouse.prepare_tables()").fetchone()
+                return (row[0] if row else 0), left_out(read_states(connection, self.settings.schemas))
+        except psycopg.Error as error:
+            raise NotReady(f"the source can't be looked after: {_line(error)}; see `make logs s=source-db`") from None
+
+    def snapshot_again(self, tables: frozenset[str]) -> None:
+        """Ask the connector to copy these tables as they are now, beside the stream of changes. Raises NotReady."""
+        try:
+            with self._connect() as connection:
+                connection.execute(
+                    "INSERT INTO lakehouse.signal (id, type, data) SELECT gen_random_uuid()::text, 'execute-snapshot',"
+                    " json_build_object('type', 'incremental', 'data-collections', %s::text[])::text",
+                    (sorted(tables),),
+                )
+        except psycopg.Error as error:
+            raise NotReady(f"the snapshot can't be asked for: {_line(error)}; see `make logs s=source-db`") from None
+
+    def capture(self, excluded: LeftOut) -> Capture:
+        """What the connector is told."""
+        settings = self.settings
+        return Capture(
+            host=settings.source_db_host, port=settings.source_db_port, database=settings.source_db_name,
+            source_name=settings.source_name, schemas=settings.schemas, registry_url=settings.registry_native_url,
+            unavailable_value=settings.unavailable_value, topic_partitions=settings.table_topic_partitions,
+            left_out=tuple(excluded.tables | excluded.partitions), generated=tuple(excluded.generated),
+        )  # fmt: skip
+
+    def _prepare(self) -> LeftOut:
+        settings = self.settings
+        with self._connect() as connection:
+            # Only the verifier leaves this process, so that no log of the source's statements can hold the password.
+            password = settings.debezium_password.get_secret_value().encode()
+            verifier = connection.pgconn.encrypt_password(password, ROLE.encode(), b"scram-sha-256").decode()
+            script = prepare_sql(settings.schemas, password=verifier, owner=settings.source_db_owner)
+            connection.execute(script.encode())
+            return left_out(read_states(connection, settings.schemas))
+
+    def _connect(self) -> psycopg.Connection:
+        settings = self.settings
+        conninfo = settings.conninfo(settings.source_db_admin_user, settings.source_db_admin_password)
+        return psycopg.connect(conninfo, autocommit=True)
+
+
+def _line(error: psycopg.Error) -> str:
+    return error.diag.message_primary or " ".join(str(error).split())

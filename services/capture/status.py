@@ -1,0 +1,101 @@
+"""What `make status` and the command line show of capture."""
+
+import psycopg
+from pydantic import BaseModel, ConfigDict
+
+from pipelines.sources.postgres.capture import SLOT
+from pipelines.sources.postgres.capture_tables import Mode, TableCapture, classify, read_slot, read_states
+from services.capture import health
+from services.capture.connect import Connect
+from services.capture.errors import NotReady
+from services.capture.health import State
+from services.capture.restarts import MAX_RESTARTS
+from services.capture.settings import StatusSettings
+
+
+class CaptureReport(BaseModel):
+    """Capture at a glance. Sizes are bytes.
+
+    ``tables`` names every table of the captured schemas and what becomes of it, in the words of
+    :class:`~pipelines.sources.postgres.capture_tables.Mode`, with a reason where it isn't simply keyed.
+    ``restarts_used`` is None where the service's state can't be read from here.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    connector: str
+    tasks: dict[str, str]
+    error: str | None
+    next_step: str | None
+    restarts_used: int | None
+    restarts_allowed: int
+    slot: str
+    confirmed_flush_lsn: str | None
+    wal_held_bytes: int | None
+    wal_bound_bytes: int | None
+    tables: dict[str, str]
+
+    @property
+    def healthy(self) -> bool:
+        """Whether changes flow."""
+        return self.error is None and self.connector == "RUNNING" and self.slot.startswith("active")
+
+
+def report(settings: StatusSettings | None = None) -> CaptureReport:
+    """Look at the connector and the source now.
+
+    Raises NotConfigured; psycopg.Error when the source doesn't answer. A Connect that doesn't answer is reported.
+    """
+    settings = settings or StatusSettings.load()
+    connector, tasks, error = _connector(settings)
+    seen = health.read(settings.state_dir)
+    with psycopg.connect(settings.conninfo(settings.source_db_owner, settings.shop_password)) as connection:
+        slot = read_slot(connection, SLOT)
+        tables = [classify(s) for s in read_states(connection, settings.schemas) if not s.is_partition]
+    lost = slot is not None and slot.wal_status == "lost"
+    error = error or ("the replication slot fell too far behind, and the log it needs is gone" if lost else None)
+    return CaptureReport(
+        connector=connector,
+        tasks=tasks,
+        error=error,
+        next_step=_next_step(error, lost, seen),
+        restarts_used=None if seen is None else seen.restarts,
+        restarts_allowed=MAX_RESTARTS,
+        slot="missing" if slot is None else f"{'active' if slot.active else 'inactive'}, log {slot.wal_status}",
+        confirmed_flush_lsn=None if slot is None else slot.confirmed_flush_lsn,
+        wal_held_bytes=None if slot is None else slot.held_bytes,
+        wal_bound_bytes=None if slot is None else slot.bound_bytes,
+        tables={table.name: _words(table) for table in tables},
+    )
+
+
+def _connector(settings: StatusSettings) -> tuple[str, dict[str, str], str | None]:
+    try:
+        with Connect(settings.connect_url, timeout=5) as connect:
+            state = connect.state(settings.source_name)
+    except NotReady as error:
+        return "unknown", {}, str(error)
+    if state is None:
+        return "not registered", {}, "Connect has no such connector"
+    tasks = {str(number): _task(task.state, task.error) for number, task in state.tasks.items()}
+    return state.connector.state, tasks, state.failed
+
+
+def _task(state: str, error: str | None) -> str:
+    return state if error is None else f"{state}: {error}"
+
+
+def _next_step(error: str | None, lost: bool, seen: health.Health | None) -> str | None:
+    if error is None:
+        return None
+    if lost:
+        return "the source must be copied anew: see MAX_SLOT_WAL_KEEP_SIZE in .env"
+    if seen is not None and seen.state is State.GAVE_UP:
+        return "capture gave up: see `make logs s=connect`, mend the cause, then `make kill s=capture`"
+    return "see `make logs s=capture` and `make logs s=connect`"
+
+
+def _words(table: TableCapture) -> str:
+    if table.reason is None or table.mode is Mode.APPEND_ONLY:
+        return table.mode.value
+    return f"{table.mode.value}: {table.reason}"

@@ -1,0 +1,131 @@
+"""The service itself: prepare, register, then watch until asked to stop."""
+
+import time
+from dataclasses import dataclass, field
+
+from structlog.stdlib import BoundLogger
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential
+from tenacity.nap import sleep_using_event
+
+from pipelines.sources.postgres.capture import connector_config
+from pipelines.sources.postgres.capture_tables import LeftOut
+from services.capture import health
+from services.capture.connect import Connect, ConnectorState
+from services.capture.errors import NotReady
+from services.capture.health import State
+from services.capture.restarts import MAX_RESTARTS, Action, Restarts
+from services.capture.source import Source
+from services.capture.stopping import Stop
+
+TICK_SECONDS = 2.0
+TEND_SECONDS = 15.0
+CONNECT_SECONDS = 180.0
+
+_NOTHING_LEFT_OUT = LeftOut(frozenset(), frozenset(), frozenset())
+
+
+@dataclass
+class Watcher:
+    """Watches one connector, which has the name of its source."""
+
+    source: Source
+    connect: Connect
+    stop: Stop
+    log: BoundLogger
+    restarts: Restarts = field(default_factory=Restarts)
+    excluded: LeftOut = _NOTHING_LEFT_OUT
+    to_copy: frozenset[str] = frozenset()
+    shown: tuple[State, int, str | None] | None = None
+    tended_at: float = field(default_factory=time.monotonic)
+
+    @property
+    def name(self) -> str:
+        """The connector's name."""
+        return self.source.settings.source_name
+
+    def run(self) -> None:
+        """Return when asked to stop. Raises NotReady only while preparing and registering, Refused at any time."""
+        self._show(State.PREPARING)
+        self.excluded = self.source.prepare(self.stop)
+        self.log.info("source prepared", schemas=self.source.settings.schemas, left_out=sorted(self.excluded.tables))
+        self._show(State.REGISTERING)
+        self._register_with_patience()
+        while not self.stop.wait(TICK_SECONDS):
+            try:
+                self._look()
+            except NotReady as error:
+                self._show(State.BLIND, str(error))
+            if time.monotonic() - self.tended_at >= TEND_SECONDS:
+                self.tended_at = time.monotonic()
+                try:
+                    self._tend()
+                except NotReady as error:
+                    self.log.warning("tables not looked after", error=str(error))
+
+    def _register_with_patience(self) -> None:
+        Retrying(
+            retry=retry_if_exception_type(NotReady), stop=stop_after_delay(CONNECT_SECONDS), reraise=True,
+            wait=wait_exponential(0.25, max=5), sleep=sleep_using_event(self.stop.event),
+        )(self._register, self.excluded)  # fmt: skip
+
+    def _register(self, excluded: LeftOut) -> None:
+        """Make the connector what it ought to be, only if it isn't: a change restarts its task."""
+        wanted = connector_config(self.source.capture(excluded))
+        current = self.connect.config(self.name)
+        if current == wanted:
+            self.log.info("connector unchanged", connector=self.name)
+            return
+        self.connect.configure(self.name, wanted)
+        changed = sorted(
+            key for key in wanted.keys() | (current or {}).keys() if wanted.get(key) != (current or {}).get(key)
+        )
+        self.log.info("connector registered", connector=self.name, new=current is None, changed=changed)
+
+    def _look(self) -> None:
+        state = self.connect.state(self.name)
+        if state is None:
+            # Connect has lost its topics, or someone deleted it; registering again is the whole remedy.
+            self.log.warning("connector is missing", connector=self.name)
+            self._register(self.excluded)
+            self._show(State.STARTING)
+            return
+        self.restarts, action = self.restarts.observe(state.failed is not None, time.monotonic())
+        if action is Action.RESTART:
+            self.log.warning("restarting", connector=self.name, restart=self.restarts.used, error=state.failed)
+            self.connect.restart_failed(self.name)
+        elif action is Action.GIVE_UP:
+            self.log.error(
+                "gave up", connector=self.name, restarts=MAX_RESTARTS, error=state.failed,
+                next="see `make logs s=connect`, mend the cause, then `make kill s=capture` to try again",
+            )  # fmt: skip
+        self._show(_where(state, self.restarts), state.failed)
+
+    def _tend(self) -> None:
+        """Look after the source's tables; register anew when a table is to be left out or taken in."""
+        changed, excluded = self.source.keep_ready()
+        if changed:
+            self.log.warning("tables made safe to capture", tables=changed)
+        if excluded.tables != self.excluded.tables:
+            self._register(excluded)
+            self.to_copy |= self.excluded.tables - excluded.tables
+            self.excluded = excluded
+            self.log.info("tables left out", left_out=sorted(excluded.tables))
+        if self.to_copy:
+            self.source.snapshot_again(self.to_copy)
+            self.log.info("tables taken in", tables=sorted(self.to_copy))
+            self.to_copy = frozenset()
+
+    def _show(self, state: State, error: str | None = None) -> None:
+        now = (state, self.restarts.used, error)
+        if now == self.shown:
+            health.touch(self.source.settings.state_dir)
+            return
+        self.shown = now
+        health.write(self.source.settings.state_dir, state, self.restarts.used, error)
+        self.log.info("state", state=state.value, restarts=self.restarts.used, error=error)
+
+
+def _where(state: ConnectorState, restarts: Restarts) -> State:
+    if state.failed is not None:
+        return State.GAVE_UP if restarts.gave_up else State.FAILED
+    return State.RUNNING if state.running else State.STARTING

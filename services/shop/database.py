@@ -1,0 +1,54 @@
+"""The shop's tables as a whole: making, counting and emptying them."""
+
+from pathlib import Path
+
+import psycopg
+from psycopg import sql
+
+from services.shop.history import History
+
+# Parents before their children.
+TABLES = ("customers", "addresses", "products", "inventory", "orders", "order_items", "payments", "subscriptions", "usage_events")  # fmt: skip
+KEYS = {"customers": "customer_id", "addresses": "address_id", "products": "product_id", "orders": "order_id",
+        "subscriptions": "subscription_id", "usage_events": "event_id"}  # fmt: skip
+
+_SCHEMA = Path(__file__).with_name("schema.sql")
+# Two set-ups at once take turns; any number does that nobody else uses.
+_LOCK = 5_470_001
+
+
+def setup(connection: psycopg.Connection) -> None:
+    """Make what is missing of the schema; repeatable."""
+    with connection.transaction():
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+        connection.execute("SET LOCAL client_min_messages = warning")
+        connection.execute(_SCHEMA.read_bytes())
+
+
+def reset(connection: psycopg.Connection) -> None:
+    """Empty every table with TRUNCATE, and begin counting runs anew."""
+    with connection.transaction():
+        connection.execute(sql.SQL("TRUNCATE {}").format(sql.SQL(", ").join(map(sql.Identifier, TABLES))))
+        connection.execute("ALTER SEQUENCE workload_run RESTART")
+
+
+def is_empty(connection: psycopg.Connection) -> bool:
+    """Whether there are no products: nothing has been loaded."""
+    return connection.execute("SELECT 1 FROM products LIMIT 1").fetchone() is None
+
+
+def next_history(connection: psycopg.Connection, seed: int) -> History:
+    """The next load's or run's history. Its number is used up, whatever comes of it."""
+    row = connection.execute("SELECT nextval('workload_run')").fetchone()
+    assert row is not None
+    return History(seed, row[0])
+
+
+def highest_keys(connection: psycopg.Connection) -> dict[str, int]:
+    """The highest key of each table that counts its keys; 0 for an empty one."""
+    found = {}
+    for table, key in KEYS.items():
+        query = sql.SQL("SELECT coalesce(max({}), 0) FROM {}").format(sql.Identifier(key), sql.Identifier(table))
+        row = connection.execute(query).fetchone()
+        found[table] = int(row[0]) if row else 0
+    return found

@@ -1,0 +1,112 @@
+import os
+import re
+import socket
+import subprocess
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+ROOMS = sorted({path.parent.name for path in (ROOT / "infra").glob("*/health")})
+
+
+def bash(script: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", script],
+        cwd=ROOT,
+        env={"PATH": os.environ["PATH"], **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=30,
+    )
+
+
+class Answers(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(200 if self.path == "/up" else 503)
+        self.end_headers()
+        self.wfile.write(b'{"status": "UP"}')
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def port() -> Iterator[int]:
+    with HTTPServer(("127.0.0.1", 0), Answers) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server.server_port
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    ("check", "code", "says"),
+    [
+        pytest.param('"$PORT" /up', 0, "", id="answers"),
+        pytest.param('"$PORT" /up "UP"', 0, "", id="answers with the text"),
+        pytest.param('"$PORT" /up "DOWN"', 1, "without 'DOWN'", id="answers without the text"),
+        pytest.param('"$PORT" /down', 1, "503", id="answers with an error"),
+    ],
+)
+def test_http_health_is_what_the_server_says(port: int, check: str, code: int, says: str) -> None:
+    result = bash(f"source infra/health.sh; healthy_http {check}", PORT=str(port))
+    assert (result.returncode, says in result.stderr) == (code, True)
+
+
+@pytest.mark.parametrize("check", ['healthy_http "$PORT" /', "healthy_kafka"])
+def test_a_port_without_a_server_is_unhealthy_and_named(check: str) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        port = str(unused.getsockname()[1])
+        result = bash(f"source infra/health.sh; {check}", PORT=port)
+    assert result.returncode == 1
+    assert result.stderr.strip() == f"nothing listens on port {port}"
+
+
+def test_a_server_that_is_not_kafka_is_not_taken_for_it(port: int) -> None:
+    assert bash("source infra/health.sh; healthy_kafka", PORT=str(port)).returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("lines", "says"),
+    [
+        pytest.param([], "has not started", id="no pid file"),
+        pytest.param(["1", "d", "0", "5442", "", "", "0 0", "starting"], "is starting", id="recovering"),
+        pytest.param(["999999999", "d", "0", "5442", "", "", "0 0", "ready   "], "has died", id="killed"),
+    ],
+)
+def test_postgres_is_unhealthy_until_its_postmaster_is_ready(tmp_path: Path, lines: list[str], says: str) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "postmaster.pid").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    result = bash("source infra/health.sh; healthy_postgres", STATE_DIR=str(tmp_path), PORT="5442")
+    assert result.returncode == 1
+    assert says in result.stderr
+
+
+def test_a_template_is_rendered_with_the_values_as_they_are(tmp_path: Path) -> None:
+    template = tmp_path / "t"
+    template.write_text("a=${ONE}&${TWO}\nb=${ONE}\n", encoding="utf-8")
+    result = bash('source infra/java.sh; render "$TEMPLATE"', TEMPLATE=str(template), ONE="x&y", TWO="/\\", HEAP="1m")
+    assert result.stdout == "a=x&y&/\\\nb=x&y\n"
+
+
+def test_a_template_with_an_unset_variable_is_an_error(tmp_path: Path) -> None:
+    template = tmp_path / "t"
+    template.write_text("a=${MISSING}\n", encoding="utf-8")
+    assert bash('source infra/java.sh; render "$TEMPLATE"', TEMPLATE=str(template), HEAP="1m").returncode != 0
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_scripts_are_strict_and_executable(room: str) -> None:
+    for name in ("start", "health"):
+        script = ROOT / "infra" / room / name
+        text = script.read_text(encoding="utf-8")
+        assert os.access(script, os.X_OK), script
+        assert re.match(r"#!/usr/bin/env bash\n", text), script
+        assert "set -euo pipefail" in text, script
