@@ -49,7 +49,7 @@ bench: ## (no benchmark yet)
 	@echo 'bench: there is no benchmark yet' >&2; exit 2
 
 ## Development
-.PHONY: test check lint format lock setup dev
+.PHONY: test check lint format lock env setup dev
 test: setup dev ## All tests (needs no running stack; starts what it needs)
 	@$(VENV)/python -m pytest
 
@@ -65,6 +65,9 @@ format: dev ## Format the code
 lock: dev ## Compile requirements*.in into lock files with hashes (needs uv)
 	@uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -o requirements.lock requirements.in
 	@uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -o requirements-dev.lock requirements-dev.in
+
+env: ## Write .env with generated secrets, or add to it what is missing
+	@$(TOOLCHAIN) env
 
 setup: # preflight, toolchain, .env: quick and without network once done
 	@$(TOOLCHAIN) preflight --runner $(CHOSEN)

@@ -149,10 +149,11 @@ def status(
     """Show health, ports, memory and uptime of every service. Exit code 1 if anything is not as it should be."""
     with _explained():
         stack = _current(_checkout(directory)).status()
-        captured = capture.look() if stack.running else None
+        # Only where there is a capture to ask about.
+        captures = any(service.name == "capture" and service.state != "stopped" for service in stack.services)
+        captured = capture.look() if captures else None
     if as_json:
-        document = stack.model_dump(mode="json") | {"capture": captured.model_dump(mode="json") if captured else None}
-        console.print_json(data=document)
+        console.print_json(data=stack.model_dump(mode="json") | {"capture": capture.as_json(captured)})
     elif not stack.running:
         console.print("The stack is down. Start it: make up")
     else:
@@ -161,7 +162,7 @@ def status(
         console.print(f"\nmemory {total:,.0f} MiB in all ({stack.memory_kind}); runner {stack.runner}")
         if captured:
             console.print(capture.table(captured))
-    raise typer.Exit(0 if stack.ok else 1)
+    raise typer.Exit(0 if stack.ok and capture.is_healthy(captured) else 1)
 
 
 @app.command()

@@ -1,67 +1,74 @@
-"""What capture has to say for `make status`. Capture has its own room; without it there is nothing to show."""
+"""What capture has to say for `make status`, and how it is shown."""
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import httpx
 import psycopg
-from pydantic import BaseModel, ConfigDict
 from rich.markup import escape
 from rich.table import Table
 
-MODULE = "services.capture.status"
+if TYPE_CHECKING:
+    from services.capture.status import CaptureReport
+
+MIB = 1024**2
 
 
-class CaptureReport(BaseModel):
-    """Capture's own report as plain data, or why there is none."""
+def look() -> CaptureReport | str:
+    """Return capture's report, or in one line why there is none."""
+    # Here, because nothing else of the runner needs what capture imports.
+    from services.capture.errors import CaptureError
+    from services.capture.status import report
 
-    model_config = ConfigDict(frozen=True)
-
-    report: dict[str, Any] | None = None
-    problem: str = ""
-
-
-def look() -> CaptureReport | None:
-    """Return what capture reports; None if this checkout has no capture. What it can't find out is its `problem`."""
     try:
-        module = importlib.import_module(MODULE)
-    except ModuleNotFoundError as error:
-        if error.name and MODULE.startswith(error.name):
-            return None
-        raise
-    try:
-        return CaptureReport(report=module.report().model_dump(mode="json"))
-    except (httpx.HTTPError, psycopg.Error, OSError, ValueError, RuntimeError) as error:
-        return CaptureReport(problem=f"{type(error).__name__}: {' '.join(str(error).split())[:200]}")
+        return report()
+    except (CaptureError, psycopg.Error, OSError, ValueError) as error:
+        return " ".join(str(error).split())[:200] or type(error).__name__
 
 
-def table(capture: CaptureReport) -> Table:
-    """Return the report as rows, in capture's own words."""
-    shown = Table.grid(padding=(0, 2))
-    shown.add_row("[bold]capture[/]", f"[yellow]{escape(capture.problem)}[/]" if capture.problem else "")
-    for key, text in _rows(capture.report or {}):
-        shown.add_row(f"  {escape(key)}", escape(text))
+def as_json(capture: CaptureReport | str | None) -> dict[str, Any] | None:
+    """Return it for `status --json`."""
+    if isinstance(capture, str):
+        return {"problem": capture}
+    return capture.model_dump(mode="json") | {"healthy": capture.healthy} if capture else None
+
+
+def is_healthy(capture: CaptureReport | str | None) -> bool:
+    """Say whether changes flow. What is not looked at is not held against the stack."""
+    return capture is None or (not isinstance(capture, str) and capture.healthy)
+
+
+def table(capture: CaptureReport | str) -> Table:
+    """Return the report as rows of a name and a text."""
+    shown = Table(box=None, pad_edge=False, show_header=False)
+    shown.add_column(style="bold", no_wrap=True)
+    shown.add_column(overflow="fold")
+    rows = [("capture", f"not known: {capture}")] if isinstance(capture, str) else _rows(capture)
+    for name, text in rows:
+        shown.add_row(name, escape(text))
     return shown
 
 
-def _rows(report: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    for key, value in report.items():
-        label = key.replace("_", " ")
-        if isinstance(value, dict):
-            yield from ((f"{label} {name}", _text(item)) for name, item in value.items())
-        elif isinstance(value, list) and value and isinstance(value[0], dict):
-            yield from (
-                (label, ", ".join(f"{_text(part)}" for part in item.values() if part not in (None, "")))
-                for item in value
-            )
-        else:
-            yield label, _text(value)
+def _rows(capture: CaptureReport) -> Iterator[tuple[str, str]]:
+    tasks = "; ".join(f"task {number} {state}" for number, state in capture.tasks.items())
+    yield "capture", f"connector {capture.connector}" + (f"; {tasks}" if tasks else "")
+    if capture.error:
+        yield "  error", capture.error
+    if capture.next_step:
+        yield "  next", capture.next_step
+    if capture.restarts_used:
+        yield "  task restarts", f"{capture.restarts_used} of {capture.restarts_allowed}"
+    yield "  slot", capture.slot + _held(capture.wal_held_bytes, capture.wal_bound_bytes)
+    tables: dict[str, list[str]] = {}
+    for name, becomes in capture.tables.items():
+        tables.setdefault(becomes, []).append(name)
+    for becomes, names in sorted(tables.items()):
+        yield f"  {becomes}", ", ".join(sorted(names))
 
 
-def _text(value: Any) -> str:
-    if isinstance(value, list):
-        return ", ".join(map(_text, value)) or "none"
-    return "-" if value is None else str(value)
+def _held(held: int | None, bound: int | None) -> str:
+    if held is None:
+        return ""
+    limit = f" of at most {bound / MIB:,.0f}" if bound is not None else ""
+    return f"; holds {held / MIB:,.1f}{limit} MiB of the source's log"

@@ -72,6 +72,9 @@ class ProcessRunner:
             processes.leftovers(self._checkout, self._recorded(), [it.pid for it in programs.values() if it.pid])
         )
         processes.end(left, LEFTOVER_GRACE)
+        for name in names:
+            if name not in programs or not programs[name].active:
+                self._check_ports(self._stack.services[name])
         self._supervisor.ensure(self._services, self._environment)
         cancel = Event()
         with progress(self._console, names) as shown:
@@ -95,7 +98,6 @@ class ProcessRunner:
             self._stop(name)
             active = False
         if not active:
-            self._check_ports(service)
             launcher.write()
             if "STATE_DIR" in service.environment:
                 Path(service.environment["STATE_DIR"]).mkdir(parents=True, exist_ok=True)

@@ -8,9 +8,25 @@ from psycopg import sql
 from services.shop.history import History
 
 # Parents before their children.
-TABLES = ("customers", "addresses", "products", "inventory", "orders", "order_items", "payments", "subscriptions", "usage_events")  # fmt: skip
-KEYS = {"customers": "customer_id", "addresses": "address_id", "products": "product_id", "orders": "order_id",
-        "subscriptions": "subscription_id", "usage_events": "event_id"}  # fmt: skip
+TABLES = (
+    "customers",
+    "addresses",
+    "products",
+    "inventory",
+    "orders",
+    "order_items",
+    "payments",
+    "subscriptions",
+    "usage_events",
+)
+KEYS = {
+    "customers": "customer_id",
+    "addresses": "address_id",
+    "products": "product_id",
+    "orders": "order_id",
+    "subscriptions": "subscription_id",
+    "usage_events": "event_id",
+}
 
 _SCHEMA = Path(__file__).with_name("schema.sql")
 # Two set-ups at once take turns; any number does that nobody else uses.

@@ -1,9 +1,9 @@
 """What makes a history repeatable: its random streams and its clock.
 
 A load or a run has a number, taken from a sequence of the database. Everything it writes follows from the state of the
-database before, its seed, its number and its parameters: no clock, no order of threads, no random source of the machine.
-Same seed on two databases with the same state: same contents. The same seed again on one database: a new number, so a
-new history, with new keys.
+database before, its seed, its number and its parameters: no clock, no order of threads, no random source of the
+machine. Same seed on two databases with the same state: same contents. The same seed again on one database: a new
+number, so a new history, with new keys.
 """
 
 from dataclasses import dataclass

@@ -27,14 +27,15 @@ BLOCK_ROWS = 20_000
 COLUMNS = {
     "customers": "customer_id email full_name tier tags birthday newsletter profile avatar created_at updated_at",
     "addresses": "address_id customer_id label street city postal_code country latitude longitude valid_from",
-    "products": "product_id sku name description price tax_rate categories sizes weight_kg released_on discontinued updated_at",
+    "products": "product_id sku name description price tax_rate categories sizes weight_kg released_on discontinued"
+    " updated_at",
     "inventory": "warehouse_id product_id quantity reserved counted_at",
     "orders": "order_id customer_id status total currency ship_to note placed_at deliver_by updated_at",
     "order_items": "order_id line_no product_id quantity unit_price",
     "payments": "payment_id order_id status amount card_hash answer paid_at",
     "subscriptions": "subscription_id customer_id plan monthly features starts_on ends_on active",
     "usage_events": "event_id subscription_id kind seconds payload occurred_at",
-}  # fmt: skip
+}
 
 
 class LoadSummary(BaseModel):
@@ -53,8 +54,10 @@ class LoadSummary(BaseModel):
 
 
 def load(dsn: str, scale: float = 1.0, seed: int = 0, on_rows: OnRows = lambda _table, _rows: None) -> LoadSummary:
-    """Load a shop of this scale; at scale 1 more than 200,000 rows. Commits every few thousand rows, so that no
-    transaction is huge at any scale. ``on_rows`` hears of each block: table and rows. Raises psycopg.Error.
+    """Load a shop of this scale; at scale 1 more than 200,000 rows.
+
+    Commits in blocks, so that no transaction is huge at any scale. ``on_rows`` hears of each table of a block and its
+    rows. Raises psycopg.Error.
     """
     started = time.monotonic()
     rows: dict[str, int] = {}
@@ -128,10 +131,18 @@ class Past:
         for customer in ids:
             name, since = values.full_name(random), self._ago(random)
             yield (
-                customer, values.email(name, f"{self.history.number}.{customer}"), name,
-                random.choices(("basic", "silver", "gold"), (7, 2, 1))[0], values.tags(random), values.birthday(random),
-                random.random() < 0.4, values.profile(random), values.avatar(random), since, since,
-            )  # fmt: skip
+                customer,
+                values.email(name, f"{self.history.number}.{customer}"),
+                name,
+                random.choices(("basic", "silver", "gold"), (7, 2, 1))[0],
+                values.tags(random),
+                values.birthday(random),
+                random.random() < 0.4,
+                values.profile(random),
+                values.avatar(random),
+                since,
+                since,
+            )
 
     def _addresses(self, ids: range) -> Iterator[Row]:
         random = self._stream("addresses", ids)
@@ -147,11 +158,19 @@ class Past:
         for product in ids:
             name = values.product_name(random)
             yield (
-                product, values.uuid(random), name, f"The {name.lower()} you wanted.\n" * random.randint(0, 3) or None,
-                values.money(random, 199, 49_999), random.choice(("0.000", "0.070", "0.190", "0.200")),
-                values.categories(random), values.sizes(random), round(random.random() * 20, 2),
-                self._ago(random, 3000).date() if random.random() < 0.9 else None, random.random() < 0.03, self._ago(random),
-            )  # fmt: skip
+                product,
+                values.uuid(random),
+                name,
+                f"The {name.lower()} you wanted.\n" * random.randint(0, 3) or None,
+                values.money(random, 199, 49_999),
+                random.choice(("0.000", "0.070", "0.190", "0.200")),
+                values.categories(random),
+                values.sizes(random),
+                round(random.random() * 20, 2),
+                self._ago(random, 3000).date() if random.random() < 0.9 else None,
+                random.random() < 0.03,
+                self._ago(random),
+            )
 
     def _inventory(self, ids: range) -> Iterator[Row]:
         random = self._stream("inventory", ids)
@@ -174,9 +193,19 @@ class Past:
                 items.append((order, line, self._any(random, "products", PRODUCTS), quantity, price))
             customer = self._any(random, "customers", CUSTOMERS)
             orders.append(
-                (order, customer, status, total, "EUR", values.ship_to(random), values.note(random), placed,
-                 placed.replace(tzinfo=None, microsecond=0) + timedelta(days=4), placed)
-            )  # fmt: skip
+                (
+                    order,
+                    customer,
+                    status,
+                    total,
+                    "EUR",
+                    values.ship_to(random),
+                    values.note(random),
+                    placed,
+                    placed.replace(tzinfo=None, microsecond=0) + timedelta(days=4),
+                    placed,
+                )
+            )
             if status not in ("placed", "cancelled"):
                 payments.append(
                     (values.uuid(random), order, "captured", total, random.randbytes(32), values.answer(random), placed)
@@ -189,9 +218,15 @@ class Past:
             (name, monthly), starts = values.plan(random), self._ago(random).date()
             active = random.random() < 0.8
             yield (
-                subscription, self._any(random, "customers", CUSTOMERS), name, monthly, values.categories(random), starts,
-                None if active else starts + timedelta(days=90), active,
-            )  # fmt: skip
+                subscription,
+                self._any(random, "customers", CUSTOMERS),
+                name,
+                monthly,
+                values.categories(random),
+                starts,
+                None if active else starts + timedelta(days=90),
+                active,
+            )
 
     def _events(self, ids: range) -> Iterator[Row]:
         random = self._stream("events", ids)

@@ -33,12 +33,19 @@ class ShopSettings(BaseSettings):
             return cls(_env_file=path)
         except ValidationError as error:
             wrong = ", ".join(sorted({str(part).upper() for e in error.errors() for part in e["loc"]}))
-            raise NotConfigured(f"missing or not valid in the environment and {path}: {wrong}. `make env` writes .env.") from None
+            raise NotConfigured(
+                f"missing or not valid in the environment and {path}: {wrong}. `make env` writes .env."
+            ) from None
 
     @property
     def dsn(self) -> str:
         """How to connect as the shop's owner. Holds the password."""
         return make_conninfo(
-            host=self.source_db_host, port=self.source_db_port, dbname=self.source_db_name, user="shop",
-            password=self.shop_password.get_secret_value(), application_name="shop", connect_timeout=5,
-        )  # fmt: skip
+            host=self.source_db_host,
+            port=self.source_db_port,
+            dbname=self.source_db_name,
+            user="shop",
+            password=self.shop_password.get_secret_value(),
+            application_name="shop",
+            connect_timeout=5,
+        )

@@ -1,4 +1,4 @@
-"""What one connection knows of the shop: its own share of the keys, as they were when the run began, and as it left them.
+"""What one connection knows of the shop: its share of the keys, as they were when the run began and as it left them.
 
 Shares don't meet. Customers (with their addresses, orders and subscriptions) belong to one connection by the customer's
 key, products (with their stock) by the product's, and new keys are handed out in steps. So what one connection does
@@ -40,6 +40,7 @@ class Share:
     subscriptions: dict[int, int]
     next_customer: Iterator[int]
     next_address: Iterator[int]
+    next_product: Iterator[int]
     next_order: Iterator[int]
     next_subscription: Iterator[int]
     next_event: Iterator[int]
@@ -50,7 +51,8 @@ class Share:
 _CUSTOMERS = """
 SELECT customer_id FROM customers WHERE mod(customer_id, %(of)s) = %(share)s ORDER BY customer_id DESC LIMIT %(most)s"""
 _PRODUCTS = """
-SELECT product_id, price FROM products WHERE mod(product_id, %(of)s) = %(share)s ORDER BY product_id DESC LIMIT %(most)s"""
+SELECT product_id, price FROM products WHERE mod(product_id, %(of)s) = %(share)s
+ORDER BY product_id DESC LIMIT %(most)s"""
 _ORDERS = """
 SELECT o.order_id, o.customer_id, o.status::text,
        ARRAY(SELECT i.line_no FROM order_items i WHERE i.order_id = o.order_id ORDER BY i.line_no)
@@ -61,9 +63,7 @@ SELECT subscription_id, customer_id FROM subscriptions
 WHERE mod(customer_id, %(of)s) = %(share)s AND active ORDER BY subscription_id DESC LIMIT %(most)s"""
 
 
-def read_share(
-    connection: psycopg.Connection, history: History, share: int, of: int, highest: dict[str, int]
-) -> Share:
+def read_share(connection: psycopg.Connection, history: History, share: int, of: int, highest: dict[str, int]) -> Share:
     """The share of connection ``share`` out of ``of``; read before any of them begins. ``highest``: keys in use."""
     given = {"share": share, "of": of, "most": REMEMBERED}
 
@@ -80,6 +80,7 @@ def read_share(
         subscriptions=dict(connection.execute(_SUBSCRIPTIONS, given).fetchall()),
         next_customer=new("customers"),
         next_address=new("addresses"),
+        next_product=new("products"),
         next_order=new("orders"),
         next_subscription=new("subscriptions"),
         next_event=new("usage_events"),

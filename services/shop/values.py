@@ -8,16 +8,62 @@ from decimal import Decimal
 from random import Random
 from uuid import UUID
 
-_FIRST = ("Ada", "Bjørn", "Chloé", "Dmitri", "Élodie", "Farah", "Göran", "Hana", "Ivo", "Jürgen", "Kenji", "Lúcia",
-          "Mei", "Noor", "Olga", "Pablo", "Quinn", "Renée", "Søren", "Tomáš", "Uma", "Věra", "Wei", "Zoë")  # fmt: skip
-_LAST = ("Ångström", "Becker", "Castro", "Dubois", "Eriksen", "Fischer", "García", "Haddad", "Ito", "Jansen", "Kowalski",
-         "López", "Müller", "Nguyễn", "O'Brien", "Petrov", "Rossi", "Šimek", "Tanaka", "Weber", "李", "김")  # fmt: skip
+_FIRST = (
+    "Ada",
+    "Bjørn",
+    "Chloé",
+    "Dmitri",
+    "Élodie",
+    "Farah",
+    "Göran",
+    "Hana",
+    "Ivo",
+    "Jürgen",
+    "Kenji",
+    "Lúcia",
+    "Mei",
+    "Noor",
+    "Olga",
+    "Pablo",
+    "Quinn",
+    "Renée",
+    "Søren",
+    "Tomáš",
+    "Uma",
+    "Věra",
+    "Wei",
+    "Zoë",
+)
+_LAST = (
+    "Ångström",
+    "Becker",
+    "Castro",
+    "Dubois",
+    "Eriksen",
+    "Fischer",
+    "García",
+    "Haddad",
+    "Ito",
+    "Jansen",
+    "Kowalski",
+    "López",
+    "Müller",
+    "Nguyễn",
+    "O'Brien",
+    "Petrov",
+    "Rossi",
+    "Šimek",
+    "Tanaka",
+    "Weber",
+    "李",
+    "김",
+)
 _STREETS = ("Hauptstraße", "Rue de l'Église", "Station Road", "Calle Mayor", "Strandvägen", "Via Roma", "Łąkowa")
 _CITIES = (("Berlin", "DE"), ("Lyon", "FR"), ("Leeds", "GB"), ("Málaga", "ES"), ("Göteborg", "SE"), ("Kraków", "PL"))
 _NOUNS = ("Kettle", "Lamp", "Desk", "Backpack", "Headphones", "Tent", "Notebook", "Jacket", "Blender", "Bicycle")
 _ADJECTIVES = ("Quiet", "Folding", "Crimson", "Everyday", "Nordic", "Compact", "Wireless", "Solid", "Little", "Grand")
 _CATEGORIES = ("home", "kitchen", "office", "outdoor", "audio", "sport", "clothing", "sale", "new")
-_TAGS = ("vip", "newsletter", "b2b", "returns-often", "beta", "wholesale", "früh\"bucher", "a,b")  # fmt: skip
+_TAGS = ("vip", "newsletter", "b2b", "returns-often", "beta", "wholesale", 'früh"bucher', "a,b")
 _PLANS = (("starter", "9.90"), ("team", "49.00"), ("business", "199.00"))
 
 # Above 2 kB PostgreSQL moves a value out of its row; of these, every fourth is well above 8 kB.
@@ -44,8 +90,8 @@ def profile(random: Random) -> str:
         "score": round(random.random() * 100, 3),
         "interests": random.sample(_CATEGORIES, random.randint(0, 4)),
         "consents": {"email": random.random() < 0.5, "phone": random.random() < 0.2},
-        "quote": random.choice(("\"Ça va?\" \\ ok", "naïve — 日本 🛒", "", None)),
-    }  # fmt: skip
+        "quote": random.choice(('"Ça va?" \\ ok', "naïve — 日本 🛒", "", None)),
+    }
     if random.random() < LARGE_PROFILE_SHARE:
         document["embedding"] = b64encode(random.randbytes(random.randint(*LARGE_PROFILE_BYTES))).decode()
     return json.dumps(document, ensure_ascii=False)
@@ -109,12 +155,16 @@ def plan(random: Random) -> tuple[str, Decimal]:
 
 def answer(random: Random) -> str:
     """What a payment provider replied, as JSON text."""
-    return json.dumps({"ref": random.randbytes(8).hex(), "risk": round(random.random(), 4), "3ds": random.random() < 0.4})
+    return json.dumps(
+        {"ref": random.randbytes(8).hex(), "risk": round(random.random(), 4), "3ds": random.random() < 0.4}
+    )
 
 
 def usage(random: Random) -> tuple[str, float, str | None]:
     """Kind, seconds and payload of a usage event."""
-    payload = None if random.random() < 0.3 else json.dumps({"items": random.randint(1, 50), "ok": random.random() < 0.97})
+    payload = (
+        None if random.random() < 0.3 else json.dumps({"items": random.randint(1, 50), "ok": random.random() < 0.97})
+    )
     return random.choice(("login", "export", "query", "upload")), round(random.expovariate(0.2), 6), payload
 
 
@@ -123,6 +173,8 @@ def uuid(random: Random) -> UUID:
     return UUID(bytes=random.randbytes(16), version=4)
 
 
-def note(random: Random, words: Sequence[str] = ("leave", "at", "the", "door", "\n", "please", "£5", "tip")) -> str | None:
+def note(
+    random: Random, words: Sequence[str] = ("leave", "at", "the", "door", "\n", "please", "£5", "tip")
+) -> str | None:
     """What a customer wrote beside an order, mostly nothing."""
     return " ".join(random.choices(words, k=random.randint(1, 8))) if random.random() < 0.2 else None

@@ -1,7 +1,8 @@
 """A pinned table's rows in DuckDB: PyIceberg says which files and which deleted positions, DuckDB reads the Parquet.
 
-DuckDB's own Iceberg reader isn't used: version 1.5.5 loses rows of tables whose deletion vectors were replaced (see
-infra/decisions). Its Parquet reader resolves columns by field id, runs in parallel and keeps to the memory limit.
+DuckDB's own Iceberg reader (1.5.5) isn't used: on a table that the mirror had merged into many times it gave wrong
+rows, where PyIceberg gave the source's (see infra/decisions). DuckDB's Parquet reader resolves columns by field id,
+runs in parallel and keeps to the memory limit.
 """
 
 from collections.abc import Sequence

@@ -119,6 +119,7 @@ def open_duckdb(settings: StackSettings, directory: Path, memory: str) -> duckdb
     )  # fmt: skip
     connection.execute(f"LOAD {literal(str(_extension('httpfs', connection)))}")
     connection.execute("SET TimeZone = 'UTC'")
+    connection.execute("SET enable_progress_bar = false")
     endpoint = urlsplit(settings.s3_endpoint)
     connection.execute(
         f"CREATE SECRET lake (TYPE s3, KEY_ID {literal(settings.operator_s3_access_key.get_secret_value())},"

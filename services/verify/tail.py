@@ -59,8 +59,10 @@ class Decoder:
 
 @dataclass
 class Tail:
-    """Reads one table's part of a topic. After iterating: ``read`` events, ``later`` ones that came after the agreed
-    position (``truncated_later``: with a truncate), ``undecodable`` positions as ``partition:offset`` (the first few) and their number.
+    """Reads one table's part of a topic.
+
+    After iterating: ``read`` events, of them ``later`` ones that came after the agreed position (``truncated_later``:
+    a truncate among them), and ``undecodable_count``, the first few named in ``undecodable`` as ``partition:offset``.
     """
 
     decoder: Decoder

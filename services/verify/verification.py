@@ -24,7 +24,7 @@ from services.verify.report import Report, TableReport
 from services.verify.settings import CHECKOUT, StackSettings
 from services.verify.tail import Decoder, Tail, read_range
 
-MEMORY = "1GB"
+MEMORY = "512MB"
 EXAMPLES = 10
 ROUNDS = 5
 
