@@ -17,7 +17,7 @@ from pipelines.settings import MirrorSettings
 from pipelines.table import Outcome, TableMirror
 
 PIPELINE = "mirror"
-TABLES_SIDE_BY_SIDE = 3
+TABLES_SIDE_BY_SIDE = 5
 
 
 class BatchMirror:
@@ -37,7 +37,8 @@ class BatchMirror:
     def __call__(self, batch: DataFrame, number: int) -> None:
         """Mirror one batch and log a line about it."""
         started = time.monotonic()
-        batch.persist()
+        # One partition a core, not one a Kafka partition: every table's jobs go over all of the batch's partitions.
+        batch = batch.coalesce(batch.sparkSession.sparkContext.defaultParallelism).persist()
         try:
             topics = profile(batch)
             profiled = time.monotonic()

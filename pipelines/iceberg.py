@@ -11,7 +11,8 @@ from pipelines.identifiers import quote_path
 from pipelines.session import CATALOG
 
 TABLE_PROPERTIES = {
-    "format-version": "3",
+    "format-version": "2",
+    "write.delete.granularity": "file",
     "write.merge.mode": "merge-on-read",
     "write.update.mode": "merge-on-read",
     "write.delete.mode": "merge-on-read",
@@ -78,7 +79,7 @@ class Lake:
         return LakeTable(namespace, name, self._catalog.loadTable(identifier))
 
     def create(self, namespace: str, name: str, schema: dict[str, Any], properties: dict[str, str]) -> LakeTable:
-        """Create a table of format v3 with merge-on-read; ``schema`` in Iceberg's JSON form."""
+        """Create a table of format v2 with merge-on-read; ``schema`` in Iceberg's JSON form."""
         self._ensure_namespace(namespace)
         java_schema = self.jvm.org.apache.iceberg.SchemaParser.fromJson(json.dumps(schema))
         builder = self._catalog.buildTable(self._identifier(namespace, name), java_schema)

@@ -17,8 +17,9 @@ class MergePlan:
     """What a merge statement is made of.
 
     ``kept``: columns whose value in the table may have to stay (``__keep`` of :mod:`pipelines.fold`). ``bounds``: key
-    column to the least and greatest value among the changes, by which files are skipped. ``truncated_lsn``: rows older
-    than this go.
+    column to the least and greatest value among the changes, by which files are skipped. ``among``: a key column and
+    all its values among the changes, by which rows of the table are left out before they are shuffled; only where they
+    are few. ``truncated_lsn``: rows older than this go.
     """
 
     target: str
@@ -27,12 +28,13 @@ class MergePlan:
     keys: tuple[str, ...]
     kept: tuple[str, ...] = ()
     bounds: Mapping[str, tuple[Any, Any]] | None = None
+    among: tuple[str, tuple[Any, ...]] | None = None
     truncated_lsn: int | None = None
 
 
 def merge_sql(plan: MergePlan) -> str:
     """The MERGE statement: deletes, updates and inserts; an older event never replaces a newer row."""
-    condition = " AND ".join([*(f"t.{quote(k)} = c.{quote(k)}" for k in plan.keys), *_bounds(plan.bounds or {})])
+    condition = " AND ".join([*(f"t.{quote(k)} = c.{quote(k)}" for k in plan.keys), *_bounds(plan), *_among(plan)])
     every = [*plan.columns, *TECHNICAL]
     assignments = ", ".join(f"t.{quote(name)} = {_new_value(name, plan.kept)}" for name in every)
     complete = "".join(f" AND NOT c.{quote(KEEP)}.{quote(name)}" for name in plan.kept)
@@ -72,11 +74,20 @@ def _new_value(name: str, kept: Sequence[str]) -> str:
     return f"CASE WHEN c.{quote(KEEP)}.{quote(name)} THEN t.{quote(name)} ELSE {new} END" if name in kept else new
 
 
-def _bounds(bounds: Mapping[str, tuple[Any, Any]]) -> list[str]:
+def _bounds(plan: MergePlan) -> list[str]:
     return [
         f"t.{quote(key)} >= {_literal(low)} AND t.{quote(key)} <= {_literal(high)}"
-        for key, (low, high) in bounds.items()
+        for key, (low, high) in (plan.bounds or {}).items()
     ]
+
+
+def _among(plan: MergePlan) -> list[str]:
+    if plan.among is None:
+        return []
+    key, values = plan.among
+    # A text could be a uuid in the table, which Iceberg 1.11 prunes wrongly: concat keeps the list from being pushed.
+    column = f"concat(t.{quote(key)}, '')" if isinstance(values[0], str) else f"t.{quote(key)}"
+    return [f"{column} IN ({', '.join(_literal(value) for value in values)})"]
 
 
 def _literal(value: Any) -> str:

@@ -33,5 +33,7 @@ def read_stream(spark: SparkSession, settings: MirrorSettings) -> DataFrame:
         .option("includeHeaders", "true")
         .option("kafka.isolation.level", "read_committed")
         .option("kafka.metadata.max.age.ms", "2000")
+        # A read ends with an empty fetch wherever a transaction's marker comes last: that fetch must not wait long.
+        .option("kafka.fetch.max.wait.ms", "20")
         .load()
     )

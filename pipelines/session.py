@@ -40,18 +40,19 @@ def lake_conf(settings: MirrorSettings) -> dict[str, str]:
 ENGINE_CONF = {
     "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
     "spark.sql.session.timeZone": "UTC",
-    "spark.sql.shuffle.partitions": "4",
-    "spark.sql.adaptive.coalescePartitions.enabled": "true",
-    # Iceberg 1.11 never frees the Arrow vectors of v3 metadata columns (see infra/decisions).
-    "spark.sql.iceberg.vectorization.enabled": "false",
+    # Every table has stages of its own, and compiling one again costs more than running it.
+    "spark.sql.codegen.cache.maxEntries": "5000",
     "spark.ui.showConsoleProgress": "false",
     "spark.ui.retainedJobs": "100",
     "spark.ui.retainedStages": "100",
     "spark.ui.retainedTasks": "1000",
     "spark.sql.ui.retainedExecutions": "50",
     "spark.sql.streaming.numRecentProgressUpdates": "10",
-    "spark.driver.extraJavaOptions": "-XX:+UseG1GC -Duser.timezone=UTC -Dio.netty.tryReflectionSetAccessible=true",
-    "spark.executor.extraJavaOptions": "-XX:+UseG1GC -Duser.timezone=UTC",
+    "spark.driver.extraJavaOptions": (
+        "-XX:+UseParallelGC -XX:ReservedCodeCacheSize=384m -Duser.timezone=UTC"
+        " -Dlog4j2.configurationFile=infra/mirror/log4j2.properties"
+    ),
+    "spark.executor.extraJavaOptions": "-XX:+UseParallelGC -Duser.timezone=UTC",
 }
 
 
@@ -60,6 +61,7 @@ def start_session(settings: MirrorSettings, name: str) -> SparkSession:
     conf = SparkConf().setMaster(settings.spark_master).setAppName(name)
     for key, value in lake_conf(settings).items():
         conf.set(key, value)
+    conf.set("spark.sql.shuffle.partitions", str(settings.shuffle_partitions))
     conf.set("spark.driver.memory", settings.spark_driver_memory)
     conf.set("spark.executor.memory", settings.spark_executor_memory)
     conf.set("spark.driver.bindAddress", settings.spark_driver_bind)

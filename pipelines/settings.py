@@ -34,6 +34,7 @@ class MirrorSettings(BaseSettings):
     spark_ui_port: int = 4040
     spark_jars: Path = Path(".lakehouse/toolchain/jars/spark")
 
+    shuffle_partitions: int = Field(default=2, gt=0)
     max_offsets_per_trigger: int = Field(default=200_000, gt=0)
     state_dir: Path
 

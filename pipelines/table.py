@@ -25,6 +25,8 @@ from pipelines.sources.postgres.envelope import NotAChangeEvent, TableShape, key
 from pipelines.sources.postgres.types import UnsupportedType
 
 PRUNABLE = ("int", "long", "string")
+LISTABLE = (*PRUNABLE, "uuid")
+FEW_CHANGES = 5_000
 
 
 @dataclass
@@ -149,11 +151,14 @@ class TableMirror:
                 good = inherit(good, shape, keys, session.table(table.sql_name))
             changes = fold(good, shape, keys, unavailable) if keys else positions(good, shape)
         view = "changes_" + "".join(c if c.isalnum() else f"_{ord(c):x}_" for c in self.topic)
-        changes = changes.persist()
+        few = bool(keys) and facts.truncated is None and facts.live <= FEW_CHANGES
         try:
+            if unavailable or few:
+                changes = changes.persist()
             if unavailable:
                 outcome.dead += self._bury_incomplete(changes, raw, shape, keys, table, session, number, seen)
             changes.createOrReplaceGlobalTempView(view)
+            empty = next(table.summaries(), None) is None
             kept = tuple(c.name for c in shape.toastable) if unavailable else ()
             plan = MergePlan(
                 target=table.sql_name,
@@ -162,9 +167,9 @@ class TableMirror:
                 keys=keys,
                 kept=kept,
                 bounds=_bounds(facts, shape, keys) if facts.truncated is None else None,
+                among=_among(changes, shape, keys) if few and not empty else None,
                 truncated_lsn=facts.truncated,
             )
-            empty = next(table.summaries(), None) is None
             reached = state.after(pending, facts.truncated)
             summary = ledger.summary(self._pipeline, number, pending, reached)
             with outcome.stage("merge"):
@@ -298,3 +303,13 @@ def _bounds(facts: Row, shape: TableShape, keys: tuple[str, ...]) -> dict[str, t
     prunable = [c.name for c in shape.columns if c.name in keys and c.type.iceberg in PRUNABLE]
     pairs = {name: (found[f"low {name}"], found[f"high {name}"]) for name in prunable}
     return {name: pair for name, pair in pairs.items() if pair[0] is not None}
+
+
+def _among(changes: DataFrame, shape: TableShape, keys: tuple[str, ...]) -> tuple[str, tuple[Any, ...]] | None:
+    """The first key column whose values can be listed, and all its values."""
+    types = {column.name: column.type.iceberg for column in shape.columns}
+    key = next((name for name in keys if types[name] in LISTABLE), None)
+    if key is None:
+        return None
+    values = tuple(row[0] for row in changes.select(F.col(f"`{key}`")).distinct().collect())
+    return (key, values) if values else None

@@ -19,7 +19,7 @@ class State(StrEnum):
     RUNNING = "running"
     FAILED = "failed, to be restarted"
     GAVE_UP = "gave up"
-    BLIND = "waiting for Connect"
+    WAITING = "waiting for a server"
 
 
 class Health(BaseModel):

@@ -54,7 +54,7 @@ class Watcher:
             try:
                 self._look()
             except NotReady as error:
-                self._show(State.BLIND, str(error))
+                self._show(State.WAITING, str(error))
             if time.monotonic() - self.tended_at >= TEND_SECONDS:
                 self.tended_at = time.monotonic()
                 try:
@@ -76,9 +76,8 @@ class Watcher:
             self.log.info("connector unchanged", connector=self.name)
             return
         self.connect.configure(self.name, wanted)
-        changed = sorted(
-            key for key in wanted.keys() | (current or {}).keys() if wanted.get(key) != (current or {}).get(key)
-        )
+        before = wanted if current is None else current
+        changed = sorted(key for key in wanted.keys() | before.keys() if wanted.get(key) != before.get(key))
         self.log.info("connector registered", connector=self.name, new=current is None, changed=changed)
 
     def _look(self) -> None:
@@ -89,15 +88,18 @@ class Watcher:
             self._register(self.excluded)
             self._show(State.STARTING)
             return
-        self.restarts, action = self.restarts.observe(state.failed is not None, time.monotonic())
+        restarts, action = self.restarts.observe(state.failed is not None, time.monotonic())
         if action is Action.RESTART:
-            self.log.warning("restarting", connector=self.name, restart=self.restarts.used, error=state.failed)
+            # What it failed for may be missing in the source. While that doesn't answer, no restart is used up.
+            self.source.prepare(self.stop, seconds=5)
+            self.log.warning("restarting", connector=self.name, restart=restarts.used, error=state.failed)
             self.connect.restart_failed(self.name)
         elif action is Action.GIVE_UP:
             self.log.error(
                 "gave up", connector=self.name, restarts=MAX_RESTARTS, error=state.failed,
                 next="see `make logs s=connect`, mend the cause, then `make kill s=capture` to try again",
             )  # fmt: skip
+        self.restarts = restarts
         self._show(_where(state, self.restarts), state.failed)
 
     def _tend(self) -> None:
@@ -105,15 +107,16 @@ class Watcher:
         changed, excluded = self.source.keep_ready()
         if changed:
             self.log.warning("tables made safe to capture", tables=changed)
+        # A signal that the task of before reads is lost, so tables taken in are copied at a later look.
+        if self.to_copy and self.shown is not None and self.shown[0] is State.RUNNING:
+            self.source.snapshot_again(self.to_copy)
+            self.log.info("tables taken in", tables=sorted(self.to_copy))
+            self.to_copy = frozenset()
         if excluded.tables != self.excluded.tables:
             self._register(excluded)
             self.to_copy |= self.excluded.tables - excluded.tables
             self.excluded = excluded
             self.log.info("tables left out", left_out=sorted(excluded.tables))
-        if self.to_copy:
-            self.source.snapshot_again(self.to_copy)
-            self.log.info("tables taken in", tables=sorted(self.to_copy))
-            self.to_copy = frozenset()
 
     def _show(self, state: State, error: str | None = None) -> None:
         now = (state, self.restarts.used, error)

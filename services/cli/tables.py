@@ -6,7 +6,10 @@ from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
+from pyiceberg.conversions import from_bytes
+from pyiceberg.manifest import DataFileContent
 from pyiceberg.table import Table as LakeTable
+from pyiceberg.types import TimestamptzType
 from rich.table import Table
 
 from services.cli.output import UNUSABLE, age, expected_errors, fail, out, print_json, size
@@ -71,11 +74,20 @@ def facts(table: LakeTable, lags: Offsets) -> TableFacts:
 
 
 def _age_of_newest(table: LakeTable) -> float | None:
-    if table.current_snapshot() is None or "_committed_at" not in table.schema().column_names:
+    snapshot = table.current_snapshot()
+    if snapshot is None or "_committed_at" not in table.schema().column_names:
         return None
-    bounds = [row["readable_metrics"]["_committed_at"]["upper_bound"] for row in table.inspect.data_files().to_pylist()]
-    newest = max((bound for bound in bounds if bound is not None), default=None)
-    return None if newest is None else max(0.0, (datetime.now(UTC) - newest).total_seconds())
+    column = table.schema().find_field("_committed_at")
+    bounds = [
+        entry.data_file.upper_bounds[column.field_id]
+        for manifest in snapshot.manifests(table.io)
+        for entry in manifest.fetch_manifest_entry(table.io)
+        if entry.data_file.content == DataFileContent.DATA and column.field_id in (entry.data_file.upper_bounds or {})
+    ]
+    if not bounds:
+        return None
+    newest_us = max(int(from_bytes(TimestamptzType(), bound)) for bound in bounds)
+    return max(0.0, datetime.now(UTC).timestamp() - newest_us / 1e6)
 
 
 def _lags(settings: StackSettings) -> Offsets:

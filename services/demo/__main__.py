@@ -4,6 +4,7 @@ import subprocess
 import sys
 import time
 from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,6 +21,7 @@ from services.demo.freshness import Freshness, freshness
 from services.demo.shop import Traffic, load
 from services.demo.watch import Watch, follow
 from services.verify.errors import StackError
+from services.verify.files import pinned_rows
 from services.verify.lake import open_catalog, open_duckdb, pin, tables
 from services.verify.offsets import client_config
 from services.verify.position import wait_until_visible
@@ -172,13 +174,11 @@ class Demo:
         with TemporaryDirectory() as folder, closing(open_duckdb(self._settings, Path(folder), "512MB")) as duckdb:
             grid = Table("orders as of", "snapshot", "orders", "by status")
             for snapshot in (first, last):
-                query = (
-                    f"SELECT sum(n)::BIGINT, list(s || ' ' || n ORDER BY s) FROM (SELECT status AS s, count(*) AS n"
-                    f" FROM lake.{pinned.namespace}.orders AT (VERSION => {snapshot.snapshot_id}) GROUP BY status)"
-                )
-                count, by_status = duckdb.execute(query).fetchall()[0]
+                then = pinned_rows(duckdb, replace(pinned, snapshot_id=snapshot.snapshot_id), ["status"])
+                counts = duckdb.execute(f"SELECT c0, count(*) FROM {then} GROUP BY c0 ORDER BY c0").fetchall()
+                count, by_status = sum(n for _, n in counts), [f"{status} {n:,}" for status, n in counts]
                 at = datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC)
-                grid.add_row(f"{at:%H:%M:%S}", str(snapshot.snapshot_id), f"{count or 0:,}", ", ".join(by_status or []))
+                grid.add_row(f"{at:%H:%M:%S}", str(snapshot.snapshot_id), f"{count:,}", ", ".join(by_status))
             out.print(grid)
 
     def _dead_letters(self, since: datetime) -> None:

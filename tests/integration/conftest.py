@@ -14,7 +14,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     running = Stack(Path(folder), "process")
     running.prepare()
     try:
-        running.make("up")
+        running.up()
         yield running
     finally:
         running.make("down")

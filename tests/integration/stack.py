@@ -1,25 +1,34 @@
-"""A whole stack of its own, with its own ports, secrets and state, driven through the outside face: make and lakehouse."""
+"""A whole stack of its own, with its own ports, secrets and state, driven through make and lakehouse."""
 
 import json
 import os
+import random
+import shutil
 import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import psycopg
 from tenacity import retry, retry_if_result, stop_after_delay, wait_fixed
 
+from services.verify.offsets import KafkaOffsets
+
 CHECKOUT = Path(__file__).resolve().parents[2]
-SHARED = ("Makefile", "docker-compose.yml", "infra", "services", "pipelines", "quality", "lineage", "pyproject.toml")
+COPIED = ("Makefile", "docker-compose.yml", "infra", "services", "pipelines", "quality", "lineage", "pyproject.toml",
+          "requirements.in", "requirements.lock", "requirements-dev.lock")  # fmt: skip
 PORTS = (
     "SOURCE_DB", "METADATA_DB", "OBJECT_STORE", "KAFKA", "KAFKA_INTERNAL", "KAFKA_CONTROLLER", "SCHEMA_REGISTRY",
     "CONNECT", "CATALOG", "SPARK_UI", "SPARK_MASTER", "SPARK_MASTER_UI", "SPARK_WORKER_UI",
 )  # fmt: skip
 WAIT_SECONDS = 180
+PYTHON = str(CHECKOUT / ".lakehouse/toolchain/venv/bin/python")
+# Below the kernel's range for outgoing connections, or a probe of a port that nobody listens on yet could meet itself.
+PORT_RANGE = range(21_000, 32_000)
 
 
 class Stack:
@@ -29,26 +38,36 @@ class Stack:
         self.folder, self.runner = folder, runner
 
     def prepare(self) -> None:
-        """Make the folder, with ports that are free now."""
-        for name in SHARED + ("requirements.in", "requirements.lock", "requirements-dev.lock"):
-            (self.folder / name).symlink_to(CHECKOUT / name)
+        """Copy the code into the folder, lend it this checkout's toolchain, and give it ports that are free now."""
+        for name in COPIED:
+            source = CHECKOUT / name
+            if source.is_dir():
+                shutil.copytree(source, self.folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+            else:
+                shutil.copy(source, self.folder / name)
         (self.folder / ".lakehouse").mkdir()
         (self.folder / ".lakehouse/toolchain").symlink_to(CHECKOUT / ".lakehouse/toolchain")
         with ExitStack() as open_sockets:
             ports = {name: _free_port(open_sockets) for name in PORTS}
-        (self.folder / ".env").write_text("".join(f"{name}_PORT={port}\n" for name, port in ports.items()))
+        settings = {**{f"{name}_PORT": port for name, port in ports.items()}, "TABLE_TOPIC_PARTITIONS": 3}
+        (self.folder / ".env").write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
         (self.folder / ".env").chmod(0o600)
+        self._run([sys.executable, "-m", "infra.toolchain", "env"], 60)
+
+    def up(self) -> str:
+        """`make up` without its installing, since the toolchain is lent."""
+        return self._run([PYTHON, "-m", "services.runner", "up"], 900)
 
     def make(self, *arguments: str, timeout: float = 600) -> str:
         """Run a make target; its output, or an AssertionError with it."""
-        return self._run(["make", "--no-print-directory", *arguments, f"RUNNER={self.runner}"], timeout)
+        return self._run(["make", "--no-print-directory", *arguments], timeout)
 
     def lakehouse(self, *arguments: str, ok: tuple[int, ...] = (0,), timeout: float = 300) -> Any:
         """Run a `lakehouse` command with --json; what it printed, parsed."""
-        script = str(CHECKOUT / ".lakehouse/toolchain/venv/bin/lakehouse")
+        script = str(Path(PYTHON).with_name("lakehouse"))
         return json.loads(self._run([script, *arguments, "--json"], timeout, ok))
 
-    @property
+    @cached_property
     def endpoints(self) -> dict[str, str]:
         """What `lakehouse env` says."""
         return dict(self.lakehouse("env"))
@@ -73,13 +92,17 @@ class Stack:
         return report
 
     def positions(self) -> int:
-        """How many records the mirror has behind it, by the consumer group that shows its position."""
-        return sum(int(row["mirrored"]) for row in self.lakehouse("table", "list")["tables"])
+        """How many offsets of the captured topics are in the lake, by what the mirror's consumer group says."""
+        return sum(KafkaOffsets(self.endpoints["kafka_bootstrap"], "shop", ("public",)).mirrored().values())
+
+    def run_shop(self, *arguments: str) -> Any:
+        """Run a command of the shop to its end; what it printed, parsed."""
+        return json.loads(self._run([PYTHON, "-m", "services.shop", *arguments, "--json"], 300))
 
     @contextmanager
     def workload(self, rate: int = 20, seed: int = 7) -> Iterator[None]:
         """Live transactions against the shop while the block runs; stopped by SIGTERM, and it must end well."""
-        command = [sys.executable, "-m", "services.shop", "run", "--rate", str(rate), "--duration", "900",
+        command = [PYTHON, "-m", "services.shop", "run", "--rate", str(rate), "--duration", "900",
                    "--connections", "2", "--seed", str(seed), "--json"]  # fmt: skip
         process = subprocess.Popen(command, cwd=self.folder, env=self._environment(), stdout=subprocess.PIPE, text=True)
         try:
@@ -91,21 +114,32 @@ class Stack:
 
     def _run(self, command: list[str], timeout: float, ok: tuple[int, ...] = (0,)) -> str:
         done = subprocess.run(
-            command, cwd=self.folder, env=self._environment(), capture_output=True, text=True, timeout=timeout, check=False
+            command,
+            cwd=self.folder,
+            env=self._environment(),
+            timeout=timeout,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         assert done.returncode in ok, f"{' '.join(command)} exited {done.returncode}\n{done.stdout}\n{done.stderr}"
         return done.stdout
 
     def _environment(self) -> dict[str, str]:
-        return {**os.environ, "PYTHONPATH": str(self.folder), "COLUMNS": "200"}
+        return {**os.environ, "RUNNER": self.runner, "COLUMNS": "200"}
 
 
 def wait_until(condition: Callable[[], bool], seconds: float = WAIT_SECONDS) -> None:
     """Return once ``condition`` holds; tenacity.RetryError when it doesn't in time."""
-    retry(stop=stop_after_delay(seconds), wait=wait_fixed(0.5), retry=retry_if_result(lambda held: not held))(condition)()
+    again = retry_if_result(lambda held: not held)
+    retry(stop=stop_after_delay(seconds), wait=wait_fixed(0.5), retry=again)(condition)()
 
 
 def _free_port(sockets: ExitStack) -> int:
-    listener = sockets.enter_context(socket.socket())
-    listener.bind(("127.0.0.1", 0))
-    return int(listener.getsockname()[1])
+    while True:
+        listener, port = sockets.enter_context(socket.socket()), random.choice(PORT_RANGE)
+        try:
+            listener.bind(("127.0.0.1", port))
+        except OSError:
+            continue
+        return port

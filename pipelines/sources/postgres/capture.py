@@ -96,6 +96,9 @@ def connector_config(capture: Capture) -> dict[str, str]:
         "poll.interval.ms": "100",
         "heartbeat.interval.ms": "5000",
         "heartbeat.action.query": HEARTBEAT_QUERY,
+        # A lost connection is taken up again after 2 seconds. Not for ever: meanwhile Connect calls the task running.
+        "retriable.restart.connector.wait.ms": "2000",
+        "errors.max.retries": "10",
         "max.batch.size": "8192",
         "max.queue.size": "32768",
         # Wide rows fill the heap before they fill the queue.

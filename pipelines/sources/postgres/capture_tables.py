@@ -41,6 +41,11 @@ class TableState:
         """``schema.table``."""
         return f"{self.schema}.{self.table}"
 
+    @property
+    def keyed_falsely(self) -> bool:
+        """Whether rows would be taken for one another."""
+        return not self.has_primary_key and self.true_key is None and self.false_key is not None
+
 
 @dataclass(frozen=True)
 class TableCapture:
@@ -72,9 +77,20 @@ def classify(state: TableState) -> TableCapture:
 
 
 def left_out(states: Sequence[TableState]) -> LeftOut:
-    """What of these tables the connector must not read. Pure."""
+    """What of these tables the connector must not read. Pure.
+
+    A table that can't be read stays in, so that the snapshot says so. Where nothing is published, the publication is
+    missing, and that is no reason to leave everything out.
+    """
+    published = any(s.published for s in states)
     return LeftOut(
-        tables=frozenset(s.name for s in states if not s.is_partition and s.kind != "f" and _why_left_out(s)),
+        tables=frozenset(
+            s.name
+            for s in states
+            if not s.is_partition
+            and s.kind != "f"
+            and (s.unlogged or s.keyed_falsely or (published and not s.published))
+        ),
         partitions=frozenset(s.name for s in states if s.is_partition),
         generated=frozenset(f"{s.name}.{column}" for s in states for column in s.generated),
     )
@@ -89,7 +105,7 @@ def _why_left_out(state: TableState) -> str | None:
         return f"not in the publication {PUBLICATION}"
     if not state.readable:
         return f"the role {ROLE} may not read it (GRANT SELECT ON … TO {ROLE})"
-    if not state.has_primary_key and state.true_key is None and state.false_key is not None:
+    if state.keyed_falsely:
         return (
             f"it has no primary key, and its unique index {state.false_key} would be taken for one, though it is "
             "partial or has columns that may be null (add a primary key)"

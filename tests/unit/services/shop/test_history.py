@@ -73,7 +73,8 @@ def test_an_empty_shop_is_stocked_first() -> None:
 
 def test_shares_never_meet() -> None:
     keys = [
-        {(change.table, change.values[0]) for transaction in transactions(share(number)) for change in transaction.changes
+        {(change.table, change.values[0])
+         for transaction in transactions(share(number)) for change in transaction.changes
          if change.op == "insert" and change.table not in ("inventory", "order_items")}
         for number in (0, 1)
     ]  # fmt: skip

@@ -1,0 +1,81 @@
+"""The same stack in containers: built, started, worked with, proved equal, ended."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from testcontainers.compose import DockerCompose
+
+from tests.integration.stack import Stack, wait_until
+
+pytestmark = [pytest.mark.compose, pytest.mark.timeout(2400)]
+
+PROJECT = "lakehouse-test"
+ONE_SHOT = {"object-store-setup", "shop-setup"}
+START_SECONDS = 400
+
+
+def _engine_answers() -> bool:
+    found = shutil.which("docker")
+    return found is not None and subprocess.run([found, "info"], capture_output=True, check=False).returncode == 0
+
+
+@pytest.fixture(scope="module")
+def compose(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Stack, DockerCompose]]:
+    if not _engine_answers():
+        assert not os.environ.get("CI"), "CI must run this, and no Docker engine answers"
+        pytest.skip("no Docker engine answers")
+    stack = Stack(Path(tmp_path_factory.mktemp("compose")), "compose")
+    stack.prepare()
+    with (stack.folder / ".env").open("a") as env:
+        env.write(f"COMPOSE_PROJECT_NAME={PROJECT}\n")
+    project = DockerCompose(stack.folder, build=True, wait=False)
+    try:
+        project.start()
+        wait_until(lambda: _ready(project), START_SECONDS)
+        yield stack, project
+    finally:
+        project.stop(down=True)
+
+
+def _ready(project: DockerCompose) -> bool:
+    containers = project.get_containers(include_all=True)
+    failed = [c.Service for c in containers if c.State == "exited" and (c.Service not in ONE_SHOT or c.ExitCode)]
+    assert not failed, f"{failed} ended: {project.get_logs(*failed)}"
+    return len(containers) > len(ONE_SHOT) and all(
+        c.State == "exited" if c.Service in ONE_SHOT else c.Health == "healthy" for c in containers
+    )
+
+
+def test_the_lake_equals_its_source_in_containers(compose: tuple[Stack, DockerCompose]) -> None:
+    stack, project = compose
+    services = {container.Service for container in project.get_containers(include_all=True)}
+    assert services >= {"spark-master", "spark-worker", "mirror", "capture", "connect", "kafka", "catalog"}
+    stack.run_shop("load", "--scale", "0.02")
+    with stack.workload():
+        stack.lakehouse("wait", "--timeout", "300")
+        before = stack.positions()
+        wait_until(lambda: stack.positions() > before + 50)
+    report = stack.assert_equal()
+    assert sum(table["rows_source"] for table in report["tables"]) > 1000
+
+
+def test_a_killed_mirror_comes_back_in_containers(compose: tuple[Stack, DockerCompose]) -> None:
+    stack, _ = compose
+    with stack.workload(seed=8):
+        before = stack.positions()
+        wait_until(lambda: stack.positions() > before)
+        stack.make("kill", "s=mirror")
+        after = stack.positions()
+        wait_until(lambda: stack.positions() > after, 300)
+    stack.assert_equal()
+
+
+def test_nothing_listens_beyond_loopback(compose: tuple[Stack, DockerCompose]) -> None:
+    _, project = compose
+    published = [p for c in project.get_containers() for p in c.Publishers or [] if p.PublishedPort]
+    assert published
+    assert {p.URL for p in published} == {"127.0.0.1"}

@@ -1,0 +1,89 @@
+"""Connect's answers, and the connector's settings."""
+
+import json
+from typing import Any
+
+import httpx
+import pytest
+
+from pipelines.sources.postgres.capture import Capture, connector_config, literal, quote
+from services.capture.connect import Connect
+from services.capture.errors import NotReady, Refused
+
+TRACE = (
+    "org.apache.kafka.connect.errors.ConnectException: An exception occurred in the change event producer.\n"
+    "\tat io.debezium…\nCaused by: io.debezium.DebeziumException: Couldn't\n"
+    '\t... 5 more\nCaused by: org.postgresql.util.PSQLException: ERROR: publication "lakehouse" does not exist\n\tat …'
+)
+
+
+def connect(status: int, body: Any) -> Connect:
+    return Connect("http://connect", transport=httpx.MockTransport(lambda _: httpx.Response(status, json=body)))
+
+
+def test_the_last_cause_is_the_error() -> None:
+    body = {"connector": {"state": "RUNNING"}, "tasks": [{"id": 0, "state": "FAILED", "trace": TRACE}]}
+    state = connect(200, body).state("shop")
+    assert state is not None
+    assert state.failed == 'org.postgresql.util.PSQLException: ERROR: publication "lakehouse" does not exist'
+    assert not state.running
+
+
+@pytest.mark.parametrize(
+    ("tasks", "running"),
+    [([{"id": 0, "state": "RUNNING"}], True), ([{"id": 0, "state": "UNASSIGNED"}], False), ([], False)],
+    ids=["runs", "not yet", "no task"],
+)
+def test_running(tasks: list[dict[str, Any]], running: bool) -> None:
+    state = connect(200, {"connector": {"state": "RUNNING"}, "tasks": tasks}).state("shop")
+    assert state is not None
+    assert (state.running, state.failed) == (running, None)
+
+
+def test_a_missing_connector_is_none() -> None:
+    assert connect(404, {"message": "not found"}).state("shop") is None
+    assert connect(404, {"message": "not found"}).config("shop") is None
+
+
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [(409, NotReady), (500, NotReady), (400, Refused)],
+    ids=["rebalancing", "broken", "bad settings"],
+)
+def test_errors_say_what_to_do(status: int, error: type[Exception]) -> None:
+    with pytest.raises(error, match="make logs s=connect"):
+        connect(status, {"message": "because"}).configure("shop", {})
+
+
+def config(**changed: Any) -> dict[str, str]:
+    given: dict[str, Any] = {
+        "host": "source-db", "port": 5442, "database": "shop", "source_name": "shop", "schemas": ("public", "a,b.c"),
+        "registry_url": "http://registry", "unavailable_value": "__unavailable__", "topic_partitions": 4,
+    }  # fmt: skip
+    return connector_config(Capture(**given | changed))
+
+
+def test_settings_hold_no_secret_and_are_texts() -> None:
+    settings = config()
+    assert settings["database.password"] == "${env:DEBEZIUM_PASSWORD}"
+    assert json.loads(json.dumps(settings)) == settings
+    assert all(isinstance(value, str) for value in settings.values())
+
+
+def test_names_are_patterns_of_themselves_only() -> None:
+    assert config()["schema.include.list"] == r"public,a\x2cb\.c,lakehouse"
+    assert config(left_out=("public.b", "public.a"))["table.exclude.list"] == r"public\.a,public\.b"
+    assert "table.exclude.list" not in config()
+
+
+@pytest.mark.parametrize(
+    ("render", "given", "rendered"),
+    [
+        (quote, 'we"ird', '"we""ird"'),
+        (literal, "it's", "'it''s'"),
+        (literal, "back\\slash'", " E'back\\\\slash'''"),
+    ],
+    ids=["name", "text", "backslash"],
+)
+def test_quoting(render: Any, given: str, rendered: str) -> None:
+    assert render(given) == rendered
