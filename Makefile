@@ -51,7 +51,7 @@ bench: ## (no benchmark yet)
 ## Development
 .PHONY: test check lint format lock env setup dev
 test: setup dev ## All tests (needs no running stack; starts what it needs)
-	@$(VENV)/python -m pytest
+	@$(VENV)/python -m pytest -v --durations=25
 
 check: dev ## What CI checks: format, lint, types, import rules, shell scripts
 	@$(VENV)/ruff format --check . && $(VENV)/ruff check . && $(VENV)/mypy && $(VENV)/lint-imports && $(VENV)/shellcheck -x $(SHELL_SCRIPTS)

@@ -30,24 +30,12 @@ class Shopper:
         self._unique = 0
         # The mix: how often each kind happens, of the sum.
         mix: tuple[tuple[int, Callable[[], list[Change] | None]], ...] = (
-            (280, self._place_order),
-            (140, self._pay),
-            (170, self._advance),
-            (60, self._cancel_items),
-            (90, self._touch_customer),
-            (40, self._rewrite_profile),
-            (40, self._new_customer),
-            (50, self._change_prices),
-            (50, self._restock),
-            (110, self._use),
-            (15, self._subscribe),
-            (10, self._unsubscribe),
-            (8, self._delete_customer),
-            (8, self._return_customer),
-            (8, self._renew_customer),
-            (6, self._change_key),
-            (3, self._new_product),
-        )
+            (280, self._place_order), (140, self._pay), (170, self._advance), (60, self._cancel_items),
+            (90, self._touch_customer), (40, self._rewrite_profile), (40, self._new_customer),
+            (50, self._change_prices), (50, self._restock), (110, self._use), (15, self._subscribe),
+            (10, self._unsubscribe), (8, self._delete_customer), (8, self._return_customer),
+            (8, self._renew_customer), (6, self._change_key), (3, self._new_product),
+        )  # fmt: skip
         self._weights = [weight for weight, _ in mix]
         self._kinds = [kind for _, kind in mix]
 
