@@ -50,7 +50,9 @@ bench: ## (no benchmark yet)
 
 ## Development
 .PHONY: test check lint format lock env setup dev
-test: setup dev ## All tests (needs no running stack; starts what it needs)
+test: dev ## All tests (needs no running stack; starts what it needs)
+	@$(TOOLCHAIN) preflight --runner process
+	@$(TOOLCHAIN) install
 	@$(VENV)/python -m pytest -v --durations=25
 
 check: dev ## What CI checks: format, lint, types, import rules, shell scripts

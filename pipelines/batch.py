@@ -5,11 +5,13 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from queue import SimpleQueue
+from threading import Event
 
 from pyspark.sql import DataFrame, SparkSession
 from structlog.stdlib import BoundLogger
 
 from pipelines.deadletters import DeadLetters
+from pipelines.errors import Stopping
 from pipelines.profile import TopicProfile, profile
 from pipelines.read import HEARTBEAT_TABLE
 from pipelines.registry import SchemaRegistry
@@ -23,8 +25,8 @@ TABLES_SIDE_BY_SIDE = 5
 class BatchMirror:
     """What ``foreachBatch`` calls. A batch either ends with every table committed, or raises and is tried again."""
 
-    def __init__(self, spark: SparkSession, settings: MirrorSettings, log: BoundLogger) -> None:
-        self._settings, self._log = settings, log
+    def __init__(self, spark: SparkSession, settings: MirrorSettings, stop: Event, log: BoundLogger) -> None:
+        self._settings, self._stop, self._log = settings, stop, log
         self._registry = SchemaRegistry(str(settings.schema_registry_url))
         self._letters = DeadLetters(spark, settings.kafka_bootstrap, PIPELINE)
         self._tables: dict[str, TableMirror] = {}
@@ -35,7 +37,9 @@ class BatchMirror:
             self._sessions.put(spark.newSession())
 
     def __call__(self, batch: DataFrame, number: int) -> None:
-        """Mirror one batch and log a line about it."""
+        """Mirror one batch and log a line about it. Raises Stopping once the process was asked to stop."""
+        if self._stop.is_set():
+            raise Stopping("no further batch: the mirror was asked to stop")
         started = time.monotonic()
         # One partition a core, not one a Kafka partition: every table's jobs go over all of the batch's partitions.
         batch = batch.coalesce(batch.sparkSession.sparkContext.defaultParallelism).persist()

@@ -11,6 +11,10 @@ class StopPipeline(PipelineError):
     """Going on would lose or alter data; a person must act. The message ends with what to do next."""
 
 
+class Stopping(PipelineError):
+    """Not a failure: the process was asked to stop, and doesn't begin another batch."""
+
+
 class RetryBatch(PipelineError):
     """A server did not answer or a commit lost a race; the same batch may be tried again as it is."""
 

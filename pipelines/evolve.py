@@ -13,9 +13,9 @@ TECHNICAL_TYPES = {"_kafka_partition": "int", "_kafka_offset": "long", "_lsn": "
 KEY_COLUMNS = "lakehouse.key-columns"
 
 
-def lake_name(shape: TableShape) -> str:
-    """The table's name in the lake: its own, prefixed by its schema unless that is ``public``."""
-    return shape.table_name if shape.schema_name == "public" else f"{shape.schema_name}_{shape.table_name}"
+def lake_namespace(source: str, schema: str) -> str:
+    """The lake namespace of a source schema: ``<source>`` for ``public``, else ``<source>_<schema>``."""
+    return source if schema == "public" else f"{source}_{schema}"
 
 
 def iceberg_schema(shape: TableShape, keys: Sequence[str]) -> dict[str, Any]:
@@ -37,7 +37,7 @@ def iceberg_schema(shape: TableShape, keys: Sequence[str]) -> dict[str, Any]:
     return {"type": "struct", "schema-id": 0, "identifier-field-ids": key_ids, "fields": fields}
 
 
-def create_table(lake: Lake, namespace: str, shape: TableShape, keys: Sequence[str]) -> LakeTable:
+def create_table(lake: Lake, source: str, shape: TableShape, keys: Sequence[str]) -> LakeTable:
     """Create the mirror of a source table."""
     clash = set(shape.column_names) & set(TECHNICAL)
     if clash:
@@ -46,11 +46,11 @@ def create_table(lake: Lake, namespace: str, shape: TableShape, keys: Sequence[s
             " source, or leave the table out of the publication"
         )
     return lake.create(
-        namespace,
-        lake_name(shape),
+        lake_namespace(source, shape.schema_name),
+        shape.table_name,
         iceberg_schema(shape, keys),
         {
-            "lakehouse.source": namespace,
+            "lakehouse.source": source,
             "lakehouse.source-schema": shape.schema_name,
             "lakehouse.source-table": shape.table_name,
             "lakehouse.topic": shape.topic,

@@ -3,6 +3,7 @@
 import json
 import signal
 import sys
+import time
 from threading import Event
 from types import FrameType
 
@@ -20,6 +21,8 @@ from pipelines.settings import MirrorSettings
 
 POLL_SECONDS = 0.2
 TRIGGER = "500 milliseconds"
+# Less than the service's grace period, after which it is killed (which repeats and loses nothing either).
+BATCH_SECONDS = 45
 
 
 def main() -> int:
@@ -55,7 +58,7 @@ def _run(spark: SparkSession, settings: MirrorSettings, stop: Event, log: BoundL
     query = (
         read_stream(spark, settings)
         .writeStream.queryName("mirror")
-        .foreachBatch(BatchMirror(spark, settings, log))
+        .foreachBatch(BatchMirror(spark, settings, stop, log))
         .option("checkpointLocation", str((settings.state_dir / "checkpoint").resolve()))
         .trigger(processingTime=TRIGGER)
         .start()
@@ -65,12 +68,20 @@ def _run(spark: SparkSession, settings: MirrorSettings, stop: Event, log: BoundL
     while query.isActive and not stop.wait(POLL_SECONDS):
         alive.touch()
         _publish(query, publisher)
-    if query.isActive:
-        query.stop()
-        _publish(query, publisher)
-        log.info("stopped")
-        return 0
-    return _failed(query, log)
+    if not stop.is_set():
+        return _failed(query, log)
+    _finish_batch(query)
+    _publish(query, publisher)
+    log.info("stopped")
+    return 0
+
+
+def _finish_batch(query: StreamingQuery) -> None:
+    """Let a running batch end (no other begins), and stop the query."""
+    patience = time.monotonic() + BATCH_SECONDS
+    while query.isActive and query.status["isTriggerActive"] and time.monotonic() < patience:
+        time.sleep(POLL_SECONDS)
+    query.stop()
 
 
 def _publish(query: StreamingQuery, publisher: PositionPublisher) -> None:

@@ -70,13 +70,13 @@ class TableMirror:
     def __init__(
         self,
         topic: str,
-        namespace: str,
+        source: str,
         pipeline: str,
         registry: SchemaRegistry,
         letters: DeadLetters,
         placeholder: str,
     ) -> None:
-        self.topic, self._namespace, self._pipeline = topic, namespace, pipeline
+        self.topic, self._source, self._pipeline = topic, source, pipeline
         self._registry, self._letters, self._placeholder = registry, letters, placeholder
         self._table: LakeTable | None = None
         self._ledger: ledger.Ledger | None = None
@@ -143,7 +143,7 @@ class TableMirror:
     ) -> None:
         with outcome.stage("evolve"):
             lake = Lake(session)
-            table = self._table or evolve.create_table(lake, self._namespace, shape, keys)
+            table = self._table or evolve.create_table(lake, self._source, shape, keys)
             evolve.fit(lake, table, shape, keys)
         unavailable = facts.incomplete > 0 and bool(keys)
         with outcome.stage("fold"):
@@ -183,9 +183,8 @@ class TableMirror:
 
     def _state(self, lake: Lake) -> ledger.Ledger:
         if self._table is None or self._ledger is None:
-            parts = self.topic.split(".")
-            name = parts[-1] if parts[1] == "public" else f"{parts[1]}_{parts[-1]}"
-            self._table = lake.table(self._namespace, name)
+            _, schema, name = self.topic.split(".", 2)
+            self._table = lake.table(evolve.lake_namespace(self._source, schema), name)
             self._ledger = ledger.read(self._table.summaries()) if self._table else ledger.Ledger()
         return self._ledger
 

@@ -78,7 +78,9 @@ def table_shape(topic: str, writer_schema: str) -> TableShape:
     if len(parts) != 3:
         raise NotAChangeEvent(f"the topic {topic} isn't named <prefix>.<schema>.<table>")
     schema = json.loads(writer_schema)
-    fields = {field["name"]: field["type"] for field in schema.get("fields", [])} if isinstance(schema, dict) else {}
+    if not isinstance(schema, dict):
+        raise NotAChangeEvent(f"its schema is {schema}, not {topic}.Envelope")
+    fields = {field["name"]: field["type"] for field in schema.get("fields", [])}
     if schema.get("connect.name") != f"{topic}.Envelope" or not {"before", "after", "op", "source"} <= fields.keys():
         raise NotAChangeEvent(f"its schema is {schema.get('connect.name') or schema.get('name')}, not {topic}.Envelope")
     row = next(branch for branch in fields["before"] if isinstance(branch, dict))
