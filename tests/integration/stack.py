@@ -20,7 +20,7 @@ from services.verify.offsets import KafkaOffsets
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 COPIED = ("Makefile", "docker-compose.yml", "infra", "services", "pipelines", "quality", "lineage", "pyproject.toml",
-          "requirements.in", "requirements.lock", "requirements-dev.lock")  # fmt: skip
+          ".dockerignore", "requirements.in", "requirements.lock", "requirements-dev.lock")  # fmt: skip
 PORTS = (
     "SOURCE_DB", "METADATA_DB", "OBJECT_STORE", "KAFKA", "KAFKA_INTERNAL", "KAFKA_CONTROLLER", "SCHEMA_REGISTRY",
     "CONNECT", "CATALOG", "SPARK_UI", "SPARK_MASTER", "SPARK_MASTER_UI", "SPARK_WORKER_UI",
