@@ -82,10 +82,16 @@ def _value(column: SourceColumn) -> Column:
     return column.type.convert(_raw(column))
 
 
-def _problem(shape: TableShape, rejected: Mapping[int, str]) -> Column:
-    problem = F.when(F.col("schema_id").isNull(), F.lit(NOT_AVRO))
+def schema_problem(identifier: Column, rejected: Mapping[int, str]) -> Column:
+    """The problem with a record's schema id: null when there is none; ``rejected`` as for :func:`decode`."""
+    problem = F.when(identifier.isNull(), F.lit(NOT_AVRO))
     for rejected_id, why in sorted(rejected.items()):
-        problem = problem.when(F.col("schema_id") == rejected_id, F.lit(why))
+        problem = problem.when(identifier == rejected_id, F.lit(why))
+    return problem
+
+
+def _problem(shape: TableShape, rejected: Mapping[int, str]) -> Column:
+    problem = schema_problem(F.col("schema_id"), rejected)
     has_row = F.col("image").isNotNull() | (F.col("event.op") == "t")
     problem = problem.when(
         F.col("event.op").isNull() | ~has_row | F.col("event.source.lsn").isNull(), F.lit(UNDECODABLE)

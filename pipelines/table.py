@@ -7,19 +7,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from pipelines import evolve, ledger
 from pipelines.admit import NO_KEY, TRUNCATE, admit, explain
 from pipelines.deadletters import DeadLetters, within
-from pipelines.decode import NOT_AVRO, UNKNOWN_SCHEMA, decode
+from pipelines.decode import UNKNOWN_SCHEMA, decode, schema_problem
 from pipelines.errors import UnknownSchema
 from pipelines.fold import KEEP, fold, positions
 from pipelines.iceberg import Lake, LakeTable
 from pipelines.inherit import any_unavailable, inherit
 from pipelines.merge import MergePlan, append_sql, commit, merge_sql
-from pipelines.profile import TopicProfile
+from pipelines.profile import TopicProfile, schema_id
 from pipelines.registry import SchemaRegistry
 from pipelines.sources.postgres.envelope import NotAChangeEvent, TableShape, key_columns, table_shape
 from pipelines.sources.postgres.types import UnsupportedType
@@ -190,34 +190,34 @@ class TableMirror:
 
     def _schemas(self, seen: TopicProfile) -> Schemas:
         writers, rejected, shape = {}, {}, None
-        for schema_id in sorted(seen.schema_ids, key=lambda i: seen.schema_ids[i]):
+        for identifier in sorted(seen.schema_ids, key=lambda i: seen.schema_ids[i]):
             try:
-                writer = self._registry.schema(schema_id)
+                writer = self._registry.schema(identifier)
                 shape = table_shape(self.topic, writer)
-                writers[schema_id] = writer
+                writers[identifier] = writer
             except UnknownSchema:
-                rejected[schema_id] = UNKNOWN_SCHEMA
+                rejected[identifier] = UNKNOWN_SCHEMA
             except NotAChangeEvent as error:
-                rejected[schema_id] = f"foreign_schema: {error}"
+                rejected[identifier] = f"foreign_schema: {error}"
             except UnsupportedType as error:
-                rejected[schema_id] = f"unsupported_type: {error}"
+                rejected[identifier] = f"unsupported_type: {error}"
         return Schemas(shape, writers, rejected)
 
     def _keys(self, seen: TopicProfile) -> tuple[str, ...]:
-        for schema_id in sorted(seen.key_schema_ids, reverse=True):
+        for identifier in sorted(seen.key_schema_ids, reverse=True):
             try:
-                return key_columns(self._registry.schema(schema_id))
+                return key_columns(self._registry.schema(identifier))
             except (UnknownSchema, NotAChangeEvent):
                 continue
         return tuple(json.loads(self._table.properties[evolve.KEY_COLUMNS])) if self._table else ()
 
     def _reject_all(self, raw: DataFrame, seen: TopicProfile, schemas: Schemas, number: int, outcome: Outcome) -> None:
         values = raw.where(F.col("value").isNotNull())
-        reason = next(iter(schemas.rejected.values()), NOT_AVRO)
+        problem = schema_problem(schema_id("value"), schemas.rejected)
         with outcome.stage("dead_letters"):
             outcome.dead = values.count()
             if outcome.dead:
-                self._letters.write(_letter(values, "decode", F.lit(reason)), self.topic, number, seen.ranges)
+                self._letters.write(_letter(values, F.lit("decode"), problem), self.topic, number, seen.ranges)
 
     def _bury(self, raw: DataFrame, bad: DataFrame, number: int, seen: TopicProfile) -> None:
         verdicts = bad.select("partition", "offset", "problem")
@@ -260,7 +260,7 @@ class TableMirror:
             orphans.unpersist()
 
 
-def _letter(records: DataFrame, stage: Any, problem: Any) -> DataFrame:
+def _letter(records: DataFrame, stage: Column, problem: Column) -> DataFrame:
     reason = F.split_part(problem, F.lit(": "), F.lit(1))
     return records.select(
         "topic",
@@ -270,7 +270,7 @@ def _letter(records: DataFrame, stage: Any, problem: Any) -> DataFrame:
         "key",
         "value",
         "headers",
-        (F.lit(stage) if isinstance(stage, str) else stage).alias("stage"),
+        stage.alias("stage"),
         reason.alias("reason"),
         explain(problem).alias("message"),
     )

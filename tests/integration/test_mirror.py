@@ -129,11 +129,12 @@ def test_broken_records_become_dead_letters_and_the_stream_goes_on(stack: Stack)
 
 @pytest.mark.parametrize("server", SERVERS)
 def test_a_killed_server_comes_back_and_nothing_is_lost(stack: Stack, server: str) -> None:
-    with stack.workload(seed=SERVERS.index(server)):
+    with stack.workload(seed=SERVERS.index(server), survives=server != "source-db"):
         before = stack.positions()
         wait_until(lambda: stack.positions() > before)
         stack.make("kill", f"s={server}")
         stack.up()
+    with stack.workload(seed=50 + SERVERS.index(server)):
         after = stack.positions()
         wait_until(lambda: stack.positions() > after)
     stack.assert_equal()

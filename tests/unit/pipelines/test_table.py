@@ -129,6 +129,9 @@ CASES = [
          ["unknown_schema"]),
     Case("truncated Avro",
           [[create(1, 1, "a"), poison(b"\x00\x00\x00\x00\x07\x02")]], [(1, "a", "d")], ["undecodable"]),
+    Case("only broken records, each for a reason of its own",
+         [[poison(b"x"), poison(b"\x00\x00\x00\x03\xe7rest")], [create(1, 1, "a")]], [(1, "a", "d")],
+         ["not_avro", "unknown_schema"]),
     Case("only broken records", [[poison(b"x"), poison(b"")], [create(1, 1, "a")]], [(1, "a", "d")],
          ["not_avro", "not_avro"]),
 ]  # fmt: skip
