@@ -25,7 +25,7 @@ PORTS = (
     "SOURCE_DB", "METADATA_DB", "OBJECT_STORE", "KAFKA", "KAFKA_INTERNAL", "KAFKA_CONTROLLER", "SCHEMA_REGISTRY",
     "CONNECT", "CATALOG", "SPARK_UI", "SPARK_MASTER", "SPARK_MASTER_UI", "SPARK_WORKER_UI",
 )  # fmt: skip
-WAIT_SECONDS = 180
+WAIT_SECONDS = 300
 PYTHON = str(CHECKOUT / ".lakehouse/toolchain/venv/bin/python")
 # Below the kernel's range for outgoing connections, or a probe of a port that nobody listens on yet could meet itself.
 PORT_RANGE = range(21_000, 32_000)

@@ -28,7 +28,7 @@ def _snapshots(stack: Stack) -> dict[str, int]:
 def test_snapshot_then_live_changes(stack: Stack) -> None:
     _load(stack, "0.05")
     with stack.workload():
-        stack.lakehouse("wait", "--timeout", "180")
+        stack.lakehouse("wait", "--timeout", "300")
         before = stack.positions()
         wait_until(lambda: stack.positions() > before + 200)
         during = stack.lakehouse("verify")
