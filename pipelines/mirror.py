@@ -7,13 +7,13 @@ import time
 from threading import Event
 from types import FrameType
 
-import structlog
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from structlog.stdlib import BoundLogger
 
 from pipelines.batch import BatchMirror
+from pipelines.log import json_log
 from pipelines.position import PositionPublisher
 from pipelines.read import read_stream
 from pipelines.session import start_session
@@ -27,15 +27,7 @@ BATCH_SECONDS = 45
 
 def main() -> int:
     """Run until SIGTERM or SIGINT (0), or until the query fails (1; the service's supervisor starts it anew)."""
-    structlog.configure(
-        processors=[
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info,
-            structlog.processors.JSONRenderer(),
-        ]
-    )
-    log: BoundLogger = structlog.get_logger()
+    log = json_log()
     stop = Event()
 
     def ask_to_stop(number: int, _: FrameType | None) -> None:

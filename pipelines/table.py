@@ -5,7 +5,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
@@ -15,17 +14,16 @@ from pipelines.admit import NO_KEY, TRUNCATE, admit, explain
 from pipelines.deadletters import DeadLetters, within
 from pipelines.decode import UNKNOWN_SCHEMA, decode, schema_problem
 from pipelines.errors import UnknownSchema
+from pipelines.facts import batch_facts, key_among, key_bounds
 from pipelines.fold import KEEP, fold, positions
 from pipelines.iceberg import Lake, LakeTable
-from pipelines.inherit import any_unavailable, inherit
+from pipelines.inherit import inherit
 from pipelines.merge import MergePlan, append_sql, commit, merge_sql
 from pipelines.profile import TopicProfile, schema_id
 from pipelines.registry import SchemaRegistry
 from pipelines.sources.postgres.envelope import NotAChangeEvent, TableShape, key_columns, table_shape
 from pipelines.sources.postgres.types import UnsupportedType
 
-PRUNABLE = ("int", "long", "string")
-LISTABLE = (*PRUNABLE, "uuid")
 FEW_CHANGES = 5_000
 
 
@@ -112,7 +110,7 @@ class TableMirror:
         rows = admit(decode(raw, shape, schemas.writers, schemas.rejected, self._placeholder), keys).persist()
         try:
             with outcome.stage("decode"):
-                facts = _facts(rows, shape, keys)
+                facts = batch_facts(rows, shape, keys)
             outcome.oldest_commit, outcome.newest_commit = facts.oldest, facts.newest
             if facts.dead:
                 with outcome.stage("dead_letters"):
@@ -166,8 +164,8 @@ class TableMirror:
                 columns=shape.column_names,
                 keys=keys,
                 kept=kept,
-                bounds=_bounds(facts, shape, keys) if facts.truncated is None else None,
-                among=_among(changes, shape, keys) if few and not empty else None,
+                bounds=key_bounds(facts, shape, keys) if facts.truncated is None else None,
+                among=key_among(changes, shape, keys) if few and not empty else None,
                 truncated_lsn=facts.truncated,
             )
             reached = state.after(pending, facts.truncated)
@@ -274,41 +272,3 @@ def _letter(records: DataFrame, stage: Column, problem: Column) -> DataFrame:
         reason.alias("reason"),
         explain(problem).alias("message"),
     )
-
-
-def _facts(rows: DataFrame, shape: TableShape, keys: tuple[str, ...]) -> Row:
-    """Counts, times and key bounds of decoded rows, in one pass."""
-    good = F.col("problem").isNull()
-    live = good & (F.col("op") != TRUNCATE)
-    prunable = [c.name for c in shape.columns if c.name in keys and c.type.iceberg in PRUNABLE]
-    return rows.agg(
-        F.count_if(~good).alias("dead"),
-        F.count_if(live).alias("live"),
-        F.count_if(live & any_unavailable(shape)).alias("incomplete"),
-        F.max(F.when(good & (F.col("op") == TRUNCATE), F.col("lsn"))).alias("truncated"),
-        F.min(F.unix_micros("committed_at") / 1e6).alias("oldest"),
-        F.max(F.unix_micros("committed_at") / 1e6).alias("newest"),
-        F.struct(
-            F.lit(0).alias(""),
-            *[F.min(F.when(live, F.col("row").getField(name))).alias(f"low {name}") for name in prunable],
-            *[F.max(F.when(live, F.col("row").getField(name))).alias(f"high {name}") for name in prunable],
-        ).alias("bounds"),
-    ).collect()[0]
-
-
-def _bounds(facts: Row, shape: TableShape, keys: tuple[str, ...]) -> dict[str, tuple[Any, Any]]:
-    """Key column to least and greatest value. Never for uuid: Iceberg 1.11 orders its text wrongly when it prunes."""
-    found = facts.bounds.asDict()
-    prunable = [c.name for c in shape.columns if c.name in keys and c.type.iceberg in PRUNABLE]
-    pairs = {name: (found[f"low {name}"], found[f"high {name}"]) for name in prunable}
-    return {name: pair for name, pair in pairs.items() if pair[0] is not None}
-
-
-def _among(changes: DataFrame, shape: TableShape, keys: tuple[str, ...]) -> tuple[str, tuple[Any, ...]] | None:
-    """The first key column whose values can be listed, and all its values."""
-    types = {column.name: column.type.iceberg for column in shape.columns}
-    key = next((name for name in keys if types[name] in LISTABLE), None)
-    if key is None:
-        return None
-    values = tuple(row[0] for row in changes.select(F.col(f"`{key}`")).distinct().collect())
-    return (key, values) if values else None

@@ -3,10 +3,9 @@
 import sys
 
 import psycopg
-import structlog
 import typer
-from structlog.stdlib import BoundLogger
 
+from pipelines.log import json_log
 from pipelines.sources.postgres.capture import prepare_sql
 from services.capture.connect import Connect
 from services.capture.errors import CaptureError
@@ -22,15 +21,7 @@ app = typer.Typer(help=__doc__, no_args_is_help=True, pretty_exceptions_enable=F
 @app.command()
 def run() -> None:
     """Prepare the source, register the connector, and watch it until SIGTERM."""
-    structlog.configure(
-        processors=[
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info,
-            structlog.processors.JSONRenderer(),
-        ]
-    )
-    log: BoundLogger = structlog.get_logger()
+    log = json_log()
     stop = Stop()
     stop.on_signals()
     try:
