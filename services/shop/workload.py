@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import psycopg
+from psycopg.errors import DeadlockDetected, SerializationFailure
+from tenacity import Retrying, retry_if_exception_type, wait_random
 
 from services.shop.database import highest_keys, next_history
 from services.shop.history import History
@@ -16,6 +18,8 @@ from services.shop.transactions import Shopper, Transaction
 OnProgress = Callable[[Progress], None]
 
 PROGRESS_SECONDS = 1.0
+# PostgreSQL has rolled these back whole and asks for another try; so the workload's history stays what it was to be.
+RETRIED = (DeadlockDetected, SerializationFailure)
 
 
 def run(
@@ -115,8 +119,8 @@ class _Worker:
             self._execute(connection, self.shopper.next())
 
     def _execute(self, connection: psycopg.Connection, transaction: Transaction) -> None:
-        with connection.pipeline(), connection.transaction(force_rollback=transaction.abandoned):
-            cursors = [connection.execute(change.query, change.values) for change in transaction.changes]
+        again = Retrying(retry=retry_if_exception_type(RETRIED), wait=wait_random(0, 0.05), reraise=True)
+        cursors = again(_transact, connection, transaction)
         tally = self.tally
         tally.transactions += 1
         tally.kinds[transaction.kind] += 1
@@ -132,6 +136,11 @@ class _Worker:
             if rows:
                 tally.changes[change.table, op] += rows
                 tally.row_changes += rows
+
+
+def _transact(connection: psycopg.Connection, transaction: Transaction) -> list[psycopg.Cursor]:
+    with connection.pipeline(), connection.transaction(force_rollback=transaction.abandoned):
+        return [connection.execute(change.query, change.values) for change in transaction.changes]
 
 
 def _wait(

@@ -25,7 +25,8 @@ PORTS = (
     "SOURCE_DB", "METADATA_DB", "OBJECT_STORE", "KAFKA", "KAFKA_INTERNAL", "KAFKA_CONTROLLER", "SCHEMA_REGISTRY",
     "CONNECT", "CATALOG", "SPARK_UI", "SPARK_MASTER", "SPARK_MASTER_UI", "SPARK_WORKER_UI",
 )  # fmt: skip
-WAIT_SECONDS = 300
+# What a condition may take on a machine that is much slower, or busy with other things.
+WAIT_SECONDS = 600
 PYTHON = str(CHECKOUT / ".lakehouse/toolchain/venv/bin/python")
 # Below the kernel's range for outgoing connections, or a probe of a port that nobody listens on yet could meet itself.
 PORT_RANGE = range(21_000, 32_000)
@@ -62,7 +63,7 @@ class Stack:
         """Run a make target; its output, or an AssertionError with it."""
         return self._run(["make", "--no-print-directory", *arguments], timeout)
 
-    def lakehouse(self, *arguments: str, ok: tuple[int, ...] = (0,), timeout: float = 300) -> Any:
+    def lakehouse(self, *arguments: str, ok: tuple[int, ...] = (0,), timeout: float = 2 * WAIT_SECONDS) -> Any:
         """Run a `lakehouse` command with --json; what it printed, parsed."""
         script = str(Path(PYTHON).with_name("lakehouse"))
         return json.loads(self._run([script, *arguments, "--json"], timeout, ok))
@@ -97,7 +98,7 @@ class Stack:
 
     def run_shop(self, *arguments: str) -> Any:
         """Run a command of the shop to its end; what it printed, parsed."""
-        return json.loads(self._run([PYTHON, "-m", "services.shop", *arguments, "--json"], 300))
+        return json.loads(self._run([PYTHON, "-m", "services.shop", *arguments, "--json"], WAIT_SECONDS))
 
     @contextmanager
     def workload(self, rate: int = 20, seed: int = 7, survives: bool = True) -> Iterator[None]:
@@ -114,6 +115,14 @@ class Stack:
             process.terminate()
             output, _ = process.communicate(timeout=60)
         assert (process.returncode == 0) is survives, output
+
+    def diagnosis(self) -> str:
+        """What a person would look at first when a test has failed: the services, and the ends of the logs."""
+        parts = []
+        for command in (["status"], ["logs", "mirror"], ["logs", "capture"], ["logs", "connect"]):
+            shown = self._run([PYTHON, "-m", "services.runner", *command], WAIT_SECONDS, ok=tuple(range(256)))
+            parts.append("\n".join([" ".join(command), *(line[:600] for line in shown.splitlines()[-40:])]))
+        return "\n\n".join(parts)
 
     def _run(self, command: list[str], timeout: float, ok: tuple[int, ...] = (0,)) -> str:
         done = subprocess.run(

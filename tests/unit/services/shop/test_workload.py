@@ -60,6 +60,32 @@ def test_it_keeps_its_rate_and_reports(server: Server) -> None:
     assert seen[-1].planned == 100
 
 
+def test_a_schema_that_is_there_is_not_locked(server: Server) -> None:
+    dsn = stocked(server, "busy")
+    with psycopg.connect(dsn) as writer, psycopg.connect(dsn, autocommit=True) as connection:
+        writer.execute("UPDATE orders SET note = note")
+        connection.execute("SET lock_timeout = '1s'")
+        database.setup(connection)
+
+
+def test_a_deadlock_is_tried_again(server: Server) -> None:
+    dsn = stocked(server, "entangled")
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        # Every tenth order is refused the first time; a sequence remembers, as it isn't rolled back.
+        connection.execute("CREATE SEQUENCE tries")
+        connection.execute(
+            "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+            " IF nextval('tries') % 10 = 0 THEN RAISE SQLSTATE '40P01'; END IF; RETURN NEW; END $$"
+        )
+        connection.execute("CREATE TRIGGER refuse BEFORE INSERT ON orders FOR EACH ROW EXECUTE FUNCTION refuse()")
+    before = int(contents(dsn)["orders"].split()[0])
+    summary = workload.run(dsn, 1000, 0.3, connections=2, seed=3)
+    assert (summary.complete, summary.transactions) == (True, 300)
+    placed = summary.changes["orders"]["insert"] - summary.changes["orders"].get("delete", 0)
+    assert placed > 10
+    assert int(contents(dsn)["orders"].split()[0]) - before == placed
+
+
 def test_it_stops_when_told(server: Server) -> None:
     stop = threading.Event()
     summary = workload.run(stocked(server, "stopped"), 50, None, on_progress=lambda _: stop.set(), stop=stop)
