@@ -17,7 +17,8 @@ class PositionPublisher:
     """Publishes end offsets of finished batches. A broker that doesn't answer is logged; the stream goes on."""
 
     def __init__(self, kafka_bootstrap: str, log: BoundLogger) -> None:
-        self._admin = AdminClient({"bootstrap.servers": kafka_bootstrap})
+        self._kafka_bootstrap = kafka_bootstrap
+        self._admin = self._connect()
         self._log = log
         self._published: EndOffsets | None = None
 
@@ -31,9 +32,16 @@ class PositionPublisher:
             for partition, offset in by_partition.items()
         ]
         try:
-            request = self._admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(GROUP, partitions)])
-            request[GROUP].result(timeout=TIMEOUT_SECONDS)
-        except (KafkaException, TimeoutError) as error:
+            request = self._admin.alter_consumer_group_offsets(
+                [ConsumerGroupTopicPartitions(GROUP, partitions)], request_timeout=TIMEOUT_SECONDS
+            )
+            request[GROUP].result()
+        except KafkaException as error:
             self._log.warning("position_not_published", error=str(error))
+            # A client that was asking when the broker was killed may never find the group's coordinator again.
+            self._admin = self._connect()
             return
         self._published = end_offsets
+
+    def _connect(self) -> AdminClient:
+        return AdminClient({"bootstrap.servers": self._kafka_bootstrap})

@@ -48,12 +48,12 @@ ENGINE_CONF = {
     "spark.ui.retainedTasks": "1000",
     "spark.sql.ui.retainedExecutions": "50",
     "spark.sql.streaming.numRecentProgressUpdates": "10",
-    "spark.driver.extraJavaOptions": (
-        "-XX:+UseParallelGC -XX:ReservedCodeCacheSize=384m -Duser.timezone=UTC"
-        " -Dlog4j2.configurationFile=infra/mirror/log4j2.properties"
-    ),
-    "spark.executor.extraJavaOptions": "-XX:+UseParallelGC -Duser.timezone=UTC",
 }
+DRIVER_JAVA_OPTIONS = (
+    "-XX:+UseParallelGC -XX:ReservedCodeCacheSize=384m -Duser.timezone=UTC"
+    " -Dlog4j2.configurationFile=infra/mirror/log4j2.properties"
+)
+EXECUTOR_JAVA_OPTIONS = "-XX:+UseParallelGC -Duser.timezone=UTC"
 
 
 def start_session(settings: MirrorSettings, name: str) -> SparkSession:
@@ -62,6 +62,8 @@ def start_session(settings: MirrorSettings, name: str) -> SparkSession:
     for key, value in lake_conf(settings).items():
         conf.set(key, value)
     conf.set("spark.sql.shuffle.partitions", str(settings.shuffle_partitions))
+    conf.set("spark.driver.extraJavaOptions", f"{DRIVER_JAVA_OPTIONS} {settings.spark_java_options}")
+    conf.set("spark.executor.extraJavaOptions", f"{EXECUTOR_JAVA_OPTIONS} {settings.spark_java_options}")
     conf.set("spark.driver.memory", settings.spark_driver_memory)
     conf.set("spark.executor.memory", settings.spark_executor_memory)
     conf.set("spark.driver.bindAddress", settings.spark_driver_bind)

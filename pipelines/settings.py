@@ -31,6 +31,7 @@ class MirrorSettings(BaseSettings):
     spark_driver_host: str = "127.0.0.1"
     spark_driver_memory: str = "1536m"
     spark_executor_memory: str = "1g"
+    spark_java_options: str = ""
     spark_ui_port: int = 4040
     spark_jars: Path = Path(".lakehouse/toolchain/jars/spark")
 

@@ -99,6 +99,7 @@ GROUPS: tuple[Group, ...] = (
             "SPARK_EXECUTOR_MEMORY": "1g",
             "SPARK_WORKER_MEMORY": "1g",
             "SPARK_EXECUTOR_CORES": "2",
+            "SPARK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1",
         },
     ),
     Group(

@@ -8,12 +8,12 @@ import typer
 from pipelines.log import json_log
 from pipelines.sources.postgres.capture import prepare_sql
 from services.capture.connect import Connect
-from services.capture.errors import CaptureError
 from services.capture.settings import CaptureSettings, SourceSettings
 from services.capture.source import Source
 from services.capture.status import report
 from services.capture.stopping import Stop
 from services.capture.watch import Watcher
+from services.errors import LakehouseError
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False)
 
@@ -29,7 +29,7 @@ def run() -> None:
         settings.state_dir.mkdir(parents=True, exist_ok=True)
         with Connect(settings.connect_url) as connect:
             Watcher(Source(settings), connect, stop, log).run()
-    except CaptureError as error:
+    except LakehouseError as error:
         if not stop.asked:
             log.error("capture can't go on", error=str(error))
             raise typer.Exit(1) from None
@@ -41,7 +41,7 @@ def sql() -> None:
     """Print the SQL that prepares a source, for an administrator to run by hand. Replace PASSWORD in it."""
     try:
         settings = SourceSettings.load()
-    except CaptureError as error:
+    except LakehouseError as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(2) from None
     typer.echo(prepare_sql(settings.schemas, password="PASSWORD", owner=settings.source_db_owner))  # noqa: S106
@@ -52,7 +52,7 @@ def status() -> None:
     """Print connector, slot and tables as one JSON document. Exit code 1 if changes don't flow."""
     try:
         found = report()
-    except (CaptureError, psycopg.Error) as error:
+    except (LakehouseError, psycopg.Error) as error:
         typer.echo(" ".join(str(error).split()), err=True)
         raise typer.Exit(2) from None
     typer.echo(found.model_dump_json(indent=2))

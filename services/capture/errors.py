@@ -1,12 +1,10 @@
 """Errors say what is to be done. Their messages end with the next command."""
 
+from services.errors import LakehouseError
 
-class CaptureError(RuntimeError):
+
+class CaptureError(LakehouseError):
     """Base of this package's errors."""
-
-
-class NotConfigured(CaptureError):
-    """A setting is missing or not valid."""
 
 
 class NotReady(CaptureError):

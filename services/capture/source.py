@@ -9,7 +9,7 @@ from tenacity.nap import sleep_using_event
 from pipelines.sources.postgres.capture import ROLE, Capture, prepare_sql
 from pipelines.sources.postgres.capture_tables import LeftOut, left_out, read_states
 from services.capture.errors import NotReady, Refused
-from services.capture.settings import CaptureSettings
+from services.capture.settings import APPLICATION, CaptureSettings
 from services.capture.stopping import Stop
 
 # A lock that isn't had in time is an OperationalError; so is a server that doesn't answer.
@@ -89,7 +89,7 @@ class Source:
 
     def _connect(self) -> psycopg.Connection:
         settings = self.settings
-        conninfo = settings.conninfo(settings.source_db_admin_user, settings.source_db_admin_password)
+        conninfo = settings.conninfo(settings.source_db_admin_user, settings.source_db_admin_password, APPLICATION)
         return psycopg.connect(conninfo, autocommit=True)
 
 

@@ -10,7 +10,7 @@ from services.capture.connect import Connect
 from services.capture.errors import NotReady
 from services.capture.health import State
 from services.capture.restarts import MAX_RESTARTS
-from services.capture.settings import StatusSettings
+from services.capture.settings import APPLICATION, StatusSettings
 
 
 class CaptureReport(BaseModel):
@@ -49,7 +49,9 @@ def report(settings: StatusSettings | None = None) -> CaptureReport:
     settings = settings or StatusSettings.load()
     connector, tasks, error = _connector(settings)
     seen = health.read(settings.state_dir)
-    with psycopg.connect(settings.conninfo(settings.source_db_owner, settings.shop_password)) as connection:
+    with psycopg.connect(
+        settings.conninfo(settings.source_db_owner, settings.shop_password, APPLICATION)
+    ) as connection:
         slot = read_slot(connection, SLOT)
         tables = [classify(s) for s in read_states(connection, settings.schemas) if not s.is_partition]
     lost = slot is not None and slot.wal_status == "lost"

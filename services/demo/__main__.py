@@ -20,6 +20,7 @@ from rich.table import Table
 from services.demo.freshness import Freshness, freshness
 from services.demo.shop import Traffic, load
 from services.demo.watch import Watch, follow
+from services.errors import LakehouseError
 from services.verify.errors import StackError
 from services.verify.files import pinned_rows
 from services.verify.lake import open_catalog, open_duckdb, pin, tables
@@ -48,7 +49,7 @@ def demo(
     """Load, live traffic, broken records, a killed mirror; then the proof that lake and source are equal."""
     try:
         equal = Demo(StackSettings.load(), scale, seconds, rate).run()
-    except (StackError, RuntimeError) as error:
+    except (LakehouseError, RuntimeError) as error:
         out.print(f"[red]✗[/] {error}")
         raise typer.Exit(2) from None
     raise typer.Exit(0 if equal else 1)

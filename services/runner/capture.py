@@ -18,12 +18,12 @@ MIB = 1024**2
 def look() -> CaptureReport | str:
     """Return capture's report, or in one line why there is none."""
     # Here, because nothing else of the runner needs what capture imports.
-    from services.capture.errors import CaptureError
     from services.capture.status import report
+    from services.errors import LakehouseError
 
     try:
         return report()
-    except (CaptureError, psycopg.Error, OSError, ValueError) as error:
+    except (LakehouseError, psycopg.Error, OSError, ValueError) as error:
         return " ".join(str(error).split())[:200] or type(error).__name__
 
 

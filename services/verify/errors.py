@@ -1,12 +1,10 @@
 """What can stop a look at the stack. Each message ends with what to do next."""
 
+from services.errors import LakehouseError
 
-class StackError(Exception):
+
+class StackError(LakehouseError):
     """Base of this package's errors."""
-
-
-class NotConfigured(StackError):
-    """Settings are missing or wrong."""
 
 
 class Unreachable(StackError):

@@ -14,6 +14,7 @@ import psycopg
 from pipelines.sources.postgres import reader
 from pipelines.sources.postgres.reader import SourceTable
 from pipelines.sources.postgres.snapshot import Snapshot
+from services.settings import CHECKOUT
 from services.verify import columns, compare, files, lake, staging
 from services.verify.errors import CannotVerify
 from services.verify.offsets import Offsets
@@ -21,7 +22,7 @@ from services.verify.overlay import Overlay, fold
 from services.verify.position import PUBLICATION, Deadline, Position, connect, wait_until_published, wait_until_visible
 from services.verify.progress import OnProgress, Progress, silent
 from services.verify.report import Report, TableReport
-from services.verify.settings import CHECKOUT, StackSettings
+from services.verify.settings import StackSettings
 from services.verify.tail import Decoder, Tail, read_range
 
 MEMORY = "512MB"

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from services.cli.dlq import hexdump, parse_position, parse_since
 from services.cli.main import app
-from services.verify.errors import NotConfigured
+from services.errors import NotConfigured
 from services.verify.settings import StackSettings
 
 SECRETS = {"SHOP_PASSWORD": "p@ss/word", "OPERATOR_S3_ACCESS_KEY": "access", "OPERATOR_S3_SECRET_KEY": "se'cret"}
