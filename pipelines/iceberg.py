@@ -2,9 +2,9 @@
 
 import json
 from collections.abc import Iterator
+from threading import Lock
 from typing import Any
 
-from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from pipelines.identifiers import quote_path
@@ -21,6 +21,9 @@ TABLE_PROPERTIES = {
     "write.distribution-mode": "none",
     "commit.retry.num-retries": "10",
 }
+
+
+_NAMESPACES = Lock()
 
 
 class LakeTable:
@@ -102,13 +105,10 @@ class Lake:
 
     def _ensure_namespace(self, namespace: str) -> None:
         space = self.jvm.org.apache.iceberg.catalog.Namespace.of(_strings(self.jvm, namespace))
-        if self._catalog.namespaceExists(space):
-            return
-        try:
-            self._catalog.createNamespace(space)
-        except Py4JJavaError as error:
-            if "AlreadyExists" not in error.java_exception.getClass().getName():
-                raise
+        # The catalog answers two creations at once with an error that doesn't say so.
+        with _NAMESPACES:
+            if not self._catalog.namespaceExists(space):
+                self._catalog.createNamespace(space)
 
 
 def _strings(jvm: Any, *values: str) -> Any:
