@@ -119,9 +119,10 @@ class Stack:
     def diagnosis(self) -> str:
         """What a person would look at first when a test has failed: the services, and the ends of the logs."""
         parts = []
-        for command in (["status"], ["logs", "mirror"], ["logs", "capture"], ["logs", "connect"]):
+        logs = (["logs", name, "--lines", "40"] for name in ("mirror", "capture", "connect"))
+        for command in (["status"], *logs):
             shown = self._run([PYTHON, "-m", "services.runner", *command], WAIT_SECONDS, ok=tuple(range(256)))
-            parts.append("\n".join([" ".join(command), *(line[:600] for line in shown.splitlines()[-40:])]))
+            parts.append("\n".join([" ".join(command), *(line[:600] for line in shown.splitlines())]))
         return "\n\n".join(parts)
 
     def _run(self, command: list[str], timeout: float, ok: tuple[int, ...] = (0,)) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from pipelines.session import ENGINE_CONF
+from pipelines.session import DRIVER_JAVA_OPTIONS, ENGINE_CONF
 
 JARS = Path(__file__).parents[3] / ".lakehouse/toolchain/jars/spark"
 
@@ -22,7 +22,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         builder.config("spark.driver.extraClassPath", jars)
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.ui.enabled", "false")
-        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1")
+        .config("spark.driver.extraJavaOptions", f"{DRIVER_JAVA_OPTIONS} -XX:TieredStopAtLevel=1")
         .config("spark.sql.catalog.lake", "org.apache.iceberg.spark.SparkCatalog")
         .config("spark.sql.catalog.lake.type", "hadoop")
         .config("spark.sql.catalog.lake.cache-enabled", "false")
