@@ -59,10 +59,16 @@ def install(layout: Layout, names: Iterable[str], components: Mapping[str, Compo
     """Install what is out of date among the components named; return those that failed (the others are installed).
 
     Two runs at once don't meet: the second waits for the first. Nothing out of date means no network and no change.
+    Raises `ToolchainError` rather than change a toolchain that is another checkout's.
     """
     chosen = wanted(names, components)
     if not outdated(layout, chosen, components):
         return []
+    if not layout.toolchain.resolve().is_relative_to(layout.root.resolve()):
+        raise ToolchainError(
+            f"{layout.toolchain} is a link to {layout.toolchain.resolve()}, outside this checkout",
+            "Install there, or remove the link to have a toolchain of this checkout's own.",
+        )
     with _alone(layout):
         todo = outdated(layout, chosen, components)
         for folder in (layout.toolchain, layout.toolchain / "jars"):

@@ -17,6 +17,7 @@ from pyiceberg.table import Table as LakeTable
 from rich.console import Console
 from rich.table import Table
 
+from pipelines.kafka import client_config
 from services.demo.freshness import Freshness, freshness
 from services.demo.shop import Traffic, load
 from services.demo.watch import Watch, follow
@@ -24,7 +25,6 @@ from services.errors import LakehouseError
 from services.verify.errors import StackError
 from services.verify.files import pinned_rows
 from services.verify.lake import open_catalog, open_duckdb, pin, tables
-from services.verify.offsets import client_config
 from services.verify.position import wait_until_visible
 from services.verify.report import Report
 from services.verify.settings import StackSettings

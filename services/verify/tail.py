@@ -11,10 +11,10 @@ import fastavro
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from pipelines.errors import RetryBatch, UnknownSchema
+from pipelines.kafka import client_config
 from pipelines.registry import SchemaRegistry
 from pipelines.sources.postgres.snapshot import Snapshot
 from services.verify.errors import CannotVerify, Unreachable
-from services.verify.offsets import client_config
 from services.verify.overlay import Change
 from services.verify.values import is_unavailable, neutral, row_fields
 

@@ -1,10 +1,11 @@
-"""The stack of the process runner, shared by the tests of this folder; they run in the order they are written."""
+"""The stack of the process runner, shared by the tests that need all of it; they run in the order they are written."""
 
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.integration.postgres import Server, postgres_server
 from tests.integration.stack import Stack
 
 
@@ -20,7 +21,7 @@ def pytest_runtest_makereport(
     return report
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     folder = tmp_path_factory.mktemp("lakehouse")
     running = Stack(Path(folder), "process")
@@ -30,3 +31,10 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         yield running
     finally:
         running.make("down")
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A PostgreSQL alone, as the stack's source is set up."""
+    with postgres_server(tmp_path_factory.mktemp("postgres")) as running:
+        yield running

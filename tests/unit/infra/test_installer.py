@@ -57,6 +57,17 @@ def test_only_what_is_out_of_date_is_made_again(workshop: Workshop) -> None:
     assert (workshop.layout.toolchain / "other" / "file").read_text(encoding="utf-8") == "2"
 
 
+def test_a_borrowed_toolchain_is_used_and_never_changed(workshop: Workshop, tmp_path: Path) -> None:
+    workshop.install("base")
+    borrower = Workshop(tmp_path / "borrower")
+    borrower.layout.toolchain.parent.mkdir(parents=True)
+    borrower.layout.toolchain.symlink_to(workshop.layout.toolchain)
+    assert borrower.install("base") == []
+    with pytest.raises(ToolchainError, match="outside this checkout"):
+        borrower.install("other")
+    assert borrower.made == []
+
+
 def test_a_deleted_target_is_made_again(workshop: Workshop) -> None:
     workshop.install("other")
     (workshop.layout.toolchain / "other" / "file").unlink()

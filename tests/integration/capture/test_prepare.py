@@ -10,7 +10,7 @@ import pytest
 
 from pipelines.sources.postgres.capture import prepare_sql
 from pipelines.sources.postgres.capture_tables import Mode, classify, left_out, read_states
-from tests.unit.services.shop.server import Server
+from tests.integration.postgres import Server
 
 KEYLESS = "CREATE TABLE keyless (a int); INSERT INTO keyless VALUES (1)"
 HIDDEN = "a column whose unchanged value Debezium can't mark"

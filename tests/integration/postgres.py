@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psycopg
-import pytest
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 
-CHECKOUT = Path(__file__).resolve().parents[4]
+CHECKOUT = Path(__file__).resolve().parents[2]
 
 
 @dataclass(frozen=True)
@@ -39,8 +38,6 @@ class Server:
 
 @contextmanager
 def postgres_server(folder: Path) -> Iterator[Server]:
-    if not (CHECKOUT / ".lakehouse/toolchain/postgres/bin/postgres").exists():
-        pytest.skip("PostgreSQL isn't installed (`make up` does it)")
     server = Server(_free_port(), secrets.token_hex(8), secrets.token_hex(8))
     environment = os.environ | {
         "BIND_ADDRESS": "127.0.0.1",

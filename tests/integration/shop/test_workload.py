@@ -9,7 +9,7 @@ from psycopg import sql
 from services.shop import database, workload
 from services.shop.load import load
 from services.shop.summary import Progress
-from tests.unit.services.shop.server import Server
+from tests.integration.postgres import Server
 
 
 def stocked(server: Server, name: str, scale: float = 0.01) -> str:
