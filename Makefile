@@ -49,11 +49,15 @@ bench: ## (no benchmark yet)
 	@echo 'bench: there is no benchmark yet' >&2; exit 2
 
 ## Development
-.PHONY: test check lint format lock env setup dev
+.PHONY: test test-model check lint format lock env setup dev
 test: dev ## All tests (needs no running stack; starts what it needs)
 	@$(TOOLCHAIN) preflight --runner process
 	@$(TOOLCHAIN) install
 	@$(VENV)/python -m pytest -v --durations=25
+
+test-model: dev ## Random histories in random batches against a model (EXAMPLES=100)
+	@$(TOOLCHAIN) install spark
+	@MODEL_EXAMPLES=$(or $(EXAMPLES),100) $(VENV)/python -m pytest -v -s --timeout 0 tests/unit/pipelines/test_model.py
 
 check: dev ## What CI checks: format, lint, types, import rules, shell scripts
 	@$(VENV)/ruff format --check . && $(VENV)/ruff check . && $(VENV)/mypy && $(VENV)/lint-imports && $(VENV)/shellcheck -x $(SHELL_SCRIPTS)

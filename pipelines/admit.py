@@ -9,6 +9,7 @@ NO_KEY = "no_key"
 TRUNCATE = "t"
 OPERATIONS = ("c", "r", "u", "d", TRUNCATE)
 UNKNOWN_OPERATION = "unknown_operation"
+UNAVAILABLE = "unavailable_value"
 
 EXPLANATIONS = {
     "not_avro": "the value isn't in Confluent's wire format (a zero byte, a schema id, Avro)",
@@ -19,7 +20,7 @@ EXPLANATIONS = {
     "unrepresentable_value": "a value is outside what the lake's type can hold",
     NO_KEY: "a change of an existing row needs a key, and the event has none",
     UNKNOWN_OPERATION: "the operation isn't one of Debezium's",
-    "unavailable_value": "an unchanged value was left out of the event, and the lake has no earlier one",
+    UNAVAILABLE: "an unchanged value was left out of the event, and the lake has no earlier one",
 }
 
 

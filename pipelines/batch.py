@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import asdict
 from queue import SimpleQueue
 from threading import Event
 
@@ -12,6 +13,9 @@ from structlog.stdlib import BoundLogger
 
 from pipelines.deadletters import DeadLetters
 from pipelines.errors import Stopping
+from pipelines.history import TopicHistory
+from pipelines.ledger import Counts, Ranges
+from pipelines.planned import OffsetLog
 from pipelines.profile import TopicProfile, profile
 from pipelines.read import HEARTBEAT_TABLE
 from pipelines.registry import SchemaRegistry
@@ -29,6 +33,8 @@ class BatchMirror:
         self._settings, self._stop, self._log = settings, stop, log
         self._registry = SchemaRegistry(str(settings.schema_registry_url))
         self._letters = DeadLetters(spark, settings.kafka_bootstrap, PIPELINE)
+        self._history = TopicHistory(settings.kafka_bootstrap, settings.max_offsets_per_trigger)
+        self._offsets = OffsetLog(settings.checkpoint)
         self._tables: dict[str, TableMirror] = {}
         self._pool = ThreadPoolExecutor(TABLES_SIDE_BY_SIDE, thread_name_prefix="table")
         # A session's settings carry one commit's ledger, so a session serves one table at a time.
@@ -46,23 +52,38 @@ class BatchMirror:
         try:
             topics = profile(batch)
             profiled = time.monotonic()
-            heartbeat = f"{self._settings.source_name}.{HEARTBEAT_TABLE}"
-            jobs = [self._pool.submit(self._one, batch, t, number) for name, t in topics.items() if name != heartbeat]
+            planned = self._planned(number)
+            jobs = [
+                self._pool.submit(self._one, batch, topics.get(topic) or TopicProfile(topic), ranges, number)
+                for topic, ranges in planned.items()
+                if topic in topics or topic not in self._tables
+            ]
             outcomes = [job.result() for job in jobs]
+            for topic in planned.keys() - topics.keys():
+                self._tables[topic].pass_over(planned[topic])
         finally:
             batch.unpersist()
-        if outcomes:
+        if any(outcome.rows or outcome.reread for outcome in outcomes):
             self._report(number, outcomes, profiled - started, time.monotonic() - started)
 
-    def _one(self, batch: DataFrame, seen: TopicProfile, number: int) -> Outcome:
+    def _planned(self, number: int) -> dict[str, Ranges]:
+        """The batch's offset ranges by topic of a table. A topic that has nothing yet is left out."""
+        heartbeat = f"{self._settings.source_name}.{HEARTBEAT_TABLE}"
+        return {
+            topic: ranges
+            for topic, ranges in self._offsets.ranges(number).items()
+            if topic != heartbeat and any(end for _, end in ranges.values())
+        }
+
+    def _one(self, batch: DataFrame, seen: TopicProfile, planned: Ranges, number: int) -> Outcome:
         mirror = self._tables.get(seen.topic)
         if mirror is None:
-            settings = self._settings
             mirror = self._tables[seen.topic] = TableMirror(
-                seen.topic, settings.source_name, PIPELINE, self._registry, self._letters, settings.unavailable_value
-            )
+                seen.topic, self._settings.source_name, PIPELINE, self._registry, self._letters, self._history,
+                self._settings.unavailable_value,
+            )  # fmt: skip
         with self._session() as session:
-            return mirror.mirror(batch, seen, number, session)
+            return mirror.mirror(batch, seen, planned, number, session)
 
     @contextmanager
     def _session(self) -> Iterator[SparkSession]:
@@ -77,15 +98,16 @@ class BatchMirror:
         for outcome in outcomes:
             for stage, ms in outcome.ms.items():
                 stages[stage] = stages.get(stage, 0) + ms
+        counts = sum((outcome.counts for outcome in outcomes), start=Counts())
         oldest = min((o.oldest_commit for o in outcomes if o.oldest_commit is not None), default=None)
         now = time.time()
         self._log.info(
             "batch",
             batch=number,
-            rows={outcome.topic: outcome.rows for outcome in sorted(outcomes, key=lambda o: o.topic)},
-            merged=sum(outcome.merged for outcome in outcomes),
-            dead_lettered=sum(outcome.dead for outcome in outcomes),
+            rows={o.topic: o.rows + o.reread for o in sorted(outcomes, key=lambda o: o.topic) if o.rows or o.reread},
+            **asdict(counts),
             skipped=sum(outcome.skipped for outcome in outcomes),
+            reread=sum(outcome.reread for outcome in outcomes),
             tables_committed=sum(outcome.committed for outcome in outcomes),
             ms=round(total_s * 1000),
             stage_ms=stages,

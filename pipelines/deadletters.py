@@ -1,8 +1,9 @@
 """Dead letters: records that can't be merged, kept whole with the reason, in a Kafka topic and an Iceberg table.
 
-The table is written exactly once (its snapshots carry the positions it has reached, as the mirrored tables' do). The
-topic is written first, so that a letter is never only in the table's future; a crash between the two repeats letters in
-the topic, where the position headers tell them apart.
+The table has each letter once: a record's position is its identity, and what lies below the position that the table
+has reached of a topic (in its snapshots' summaries, as with mirrored tables) is looked up before it is written. The
+Kafka topic is written first, so that a letter is never only in the table's future; a crash between the two repeats
+letters there, where the position headers tell them apart.
 """
 
 import json
@@ -16,10 +17,13 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from pipelines import ledger
+from pipelines.admit import NO_KEY, UNAVAILABLE, UNKNOWN_OPERATION, explain
+from pipelines.decode import schema_problem
 from pipelines.errors import RetryBatch
 from pipelines.iceberg import Lake, LakeTable
 from pipelines.identifiers import quote
 from pipelines.merge import commit
+from pipelines.profile import schema_id
 
 NAMESPACE, TABLE, TOPIC = "lakehouse", "dead_letters", "lakehouse.dead-letters"
 POSITIONS = "lakehouse.dead-letter-positions"
@@ -54,6 +58,8 @@ SCHEMA: dict[str, Any] = {
         {"id": 14, "name": "dead_lettered_at", "required": True, "type": "timestamptz"},
     ],
 }
+# The stage that finds a problem; the others are decode's.
+STAGES = {NO_KEY: "admit", UNKNOWN_OPERATION: "admit", UNAVAILABLE: "fold"}
 COLUMNS = tuple(str(column["name"]) for column in SCHEMA["fields"])
 
 
@@ -72,15 +78,16 @@ class DeadLetters:
     def write(self, letters: DataFrame, topic: str, batch: int, ranges: ledger.Ranges) -> None:
         """Keep ``letters``: raw records of ``topic`` with the columns ``stage``, ``reason`` and ``message`` added.
 
-        ``ranges``: what the batch holds of the topic; letters below the position reached earlier are not written again.
+        ``ranges``: the offsets among which all letters are that this batch has of the topic. Letters that are there
+        already are not written again.
         """
         with self._lock:
             table = self._open()
             known = self._positions.get(topic, ledger.Ledger())
-            pending = known.pending(ranges)
-            if not pending:
-                return
-            fresh = letters.where(within(pending)).withColumn("dead_lettered_at", F.current_timestamp()).persist()
+            if known.pending(ranges) != ranges:
+                kept = self._session.table(table.sql_name).where(F.col("topic") == topic).select("partition", "offset")
+                letters = letters.join(kept, ["partition", "offset"], "left_anti")
+            fresh = letters.withColumn("dead_lettered_at", F.current_timestamp()).persist()
             try:
                 if not fresh.isEmpty():
                     self._produce(fresh)
@@ -123,6 +130,31 @@ class DeadLetters:
             f"INSERT INTO {table.sql_name} ({columns}) SELECT {columns} FROM global_temp.{view}",
             summary,
         )
+
+
+def rejected(raw: DataFrame, verdicts: DataFrame) -> DataFrame:
+    """Letters for the records of ``raw`` that ``verdicts`` names by ``partition``, ``offset`` and ``problem``."""
+    named = raw.join(F.broadcast(verdicts.select("partition", "offset", "problem")), ["partition", "offset"])
+    stage = F.coalesce(
+        F.create_map(*[F.lit(text) for pair in STAGES.items() for text in pair])[_reason()], F.lit("decode")
+    )
+    return _letters(named, stage)
+
+
+def undecodable(raw: DataFrame, reasons: Mapping[int, str]) -> DataFrame:
+    """Letters for all of ``raw`` that have a value, none of which has a schema that can be used; ``reasons``: by id."""
+    values = raw.where(F.col("value").isNotNull())
+    return _letters(values.withColumn("problem", schema_problem(schema_id("value"), reasons)), F.lit("decode"))
+
+
+def _reason() -> Column:
+    return F.split_part(F.col("problem"), F.lit(": "), F.lit(1))
+
+
+def _letters(records: DataFrame, stage: Column) -> DataFrame:
+    names = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
+    said = (stage.alias("stage"), _reason().alias("reason"), explain(F.col("problem")).alias("message"))
+    return records.select(*names, *said)
 
 
 def create_topic(kafka_bootstrap: str) -> None:

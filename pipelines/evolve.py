@@ -83,7 +83,7 @@ def fit(lake: Lake, table: LakeTable, shape: TableShape, keys: Sequence[str]) ->
         raise StopPipeline(
             f"{shape.topic} changed its schema in a way that this release can't follow: {'; '.join(differences)}."
             f" Nothing of this batch was merged into {table.sql_name}. Undo the change in the source, or drop the table"
-            " and the mirror's checkpoint to have it mirrored anew from its topic (README, Trouble)."
+            " from the lake to have it mirrored anew from its topic (README, Trouble)."
         )
     if new:
         identifiers = _Identifiers()

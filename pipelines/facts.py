@@ -16,13 +16,15 @@ LISTABLE = (*PRUNABLE, "uuid")
 def batch_facts(rows: DataFrame, shape: TableShape, keys: tuple[str, ...]) -> Row:
     """Counts, times and key bounds of decoded rows, in one pass."""
     good = F.col("problem").isNull()
+    truncates = good & (F.col("op") == TRUNCATE)
     live = good & (F.col("op") != TRUNCATE)
     prunable = [c.name for c in shape.columns if c.name in keys and c.type.iceberg in PRUNABLE]
     return rows.agg(
         F.count_if(~good).alias("dead"),
         F.count_if(live).alias("live"),
         F.count_if(live & any_unavailable(shape)).alias("incomplete"),
-        F.max(F.when(good & (F.col("op") == TRUNCATE), F.col("lsn"))).alias("truncated"),
+        F.count_if(truncates).alias("truncates"),
+        F.max(F.when(truncates, F.col("lsn"))).alias("truncated"),
         F.min(F.unix_micros("committed_at") / 1e6).alias("oldest"),
         F.max(F.unix_micros("committed_at") / 1e6).alias("newest"),
         F.struct(
@@ -31,6 +33,11 @@ def batch_facts(rows: DataFrame, shape: TableShape, keys: tuple[str, ...]) -> Ro
             *[F.max(F.when(live, F.col("row").getField(name))).alias(f"high {name}") for name in prunable],
         ).alias("bounds"),
     ).collect()[0]
+
+
+def folded_count(good: DataFrame, keys: tuple[str, ...]) -> int:
+    """How many rows :func:`pipelines.fold.fold` makes of ``good``; every row is one where there is no key."""
+    return good.select(*[F.col("row").getField(key) for key in keys]).distinct().count() if keys else good.count()
 
 
 def key_bounds(facts: Row, shape: TableShape, keys: tuple[str, ...]) -> dict[str, tuple[Any, Any]]:

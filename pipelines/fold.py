@@ -2,10 +2,13 @@
 
 The Kafka offset orders (one key, one partition). A value that PostgreSQL left out of an update because it hadn't
 changed is taken from the newest earlier event of the batch that holds it, and otherwise left to the table, which
-``__keep`` says.
+``__keep`` says. A create begins a row's life: nothing from before it is the row's, in the batch or in the table. So a
+row whose create lacks a value that nothing later gave is lost (``__lost``): its key has no row, until a letter is dealt
+with.
 """
 
 from collections.abc import Sequence
+from functools import reduce
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -13,6 +16,7 @@ from pyspark.sql import functions as F
 from pipelines.sources.postgres.envelope import TableShape
 
 DELETE, UPSERT = "d", "u"
+CREATES = ("c", "r")
 # Technical column of the lake to the change row's field. (Iceberg reserves `_partition` itself.)
 TECHNICAL = {
     "_kafka_partition": "partition",
@@ -20,12 +24,12 @@ TECHNICAL = {
     "_lsn": "lsn",
     "_committed_at": "committed_at",
 }
-OP, KEEP = "__op", "__keep"
+OP, KEEP, LOST = "__op", "__keep", "__lost"
 
 
 def fold(changes: DataFrame, shape: TableShape, keys: Sequence[str], has_unavailable: bool) -> DataFrame:
     """One row a key: the source's columns, the technical ones, ``__op`` (``u`` or ``d``), and with ``has_unavailable``
-    ``__keep``, a struct of booleans that says which columns the table's own value stays in.
+    ``__keep``, a struct of booleans that says which columns the table's own value stays in, and ``__lost``.
 
     ``changes``: rows of :mod:`pipelines.decode` without a problem and without truncates.
     """
@@ -46,8 +50,9 @@ def positions(changes: DataFrame, shape: TableShape) -> DataFrame:
 
 
 def _newest_known(column: str) -> Column:
-    known = (F.col("op") != DELETE) & ~F.col("unavailable").getField(column)
-    value = F.struct(F.col("row").getField(column).alias("value"))
+    missing = F.col("unavailable").getField(column)
+    known = (F.col("op") != DELETE) & (~missing | F.col("op").isin(*CREATES))
+    value = F.struct(F.col("row").getField(column).alias("value"), missing.alias("lost"))
     return F.max_by(F.when(known, value), F.when(known, F.col("offset"))).alias(f"known_{column}")
 
 
@@ -56,15 +61,16 @@ def _columns(shape: TableShape, has_unavailable: bool) -> list[Column]:
     toastable = {column.name for column in shape.toastable} if has_unavailable else set()
     known = {name: F.col(f"`known_{name.replace('`', '``')}`") for name in toastable}
     deleted = F.col("newest.op") == DELETE
+    lost = reduce(
+        Column.__or__, [F.coalesce(value.getField("lost"), F.lit(False)) for value in known.values()], F.lit(False)
+    )
     columns = [
         (known[name].getField("value") if name in known else row.getField(name)).alias(name)
         for name in shape.column_names
     ]
     technical = [F.col(f"newest.{field}").alias(name) for name, field in TECHNICAL.items()]
-    operation = F.when(deleted, F.lit(DELETE)).otherwise(F.lit(UPSERT)).alias(OP)
-    keep = [
-        F.struct(
-            *[(~deleted & known[c.name].isNull()).alias(c.name) for c in shape.toastable if c.name in known]
-        ).alias(KEEP)
-    ]
-    return [*columns, *technical, operation, *(keep if toastable else [])]
+    operation = F.when(deleted | lost, F.lit(DELETE)).otherwise(F.lit(UPSERT)).alias(OP)
+    if not toastable:
+        return [*columns, *technical, operation]
+    keep = F.struct(*[(~deleted & known[c.name].isNull()).alias(c.name) for c in shape.toastable if c.name in known])
+    return [*columns, *technical, operation, keep.alias(KEEP), (~deleted & lost).alias(LOST)]

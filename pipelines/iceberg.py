@@ -1,10 +1,11 @@
 """Iceberg tables through the catalog that the Spark session already has: create, look up, read snapshot summaries."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from threading import Lock
 from typing import Any
 
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from pipelines.identifiers import quote_path
@@ -27,7 +28,7 @@ _NAMESPACES = Lock()
 
 
 class LakeTable:
-    """A table of the lake as of its last look-up; ``refresh`` looks again."""
+    """A table of the lake as of its last look-up."""
 
     def __init__(self, namespace: str, name: str, table: Any) -> None:
         self.namespace, self.name, self._table = namespace, name, table
@@ -53,9 +54,12 @@ class LakeTable:
         self._table.updateSchema().unionByNameWith(wider).commit()
         self._table.refresh()
 
-    def refresh(self) -> None:
-        """See what others have committed."""
-        self._table.refresh()
+    def commit_nothing(self, summary: Mapping[str, str]) -> None:
+        """Commit a snapshot that changes no row and carries ``summary``."""
+        append = self._table.newFastAppend()
+        for key, value in summary.items():
+            append = append.set(key, value)
+        append.commit()
 
     def summaries(self) -> Iterator[dict[str, str]]:
         """Snapshot summaries from the current snapshot back along its ancestors."""
@@ -76,10 +80,12 @@ class Lake:
 
     def table(self, namespace: str, name: str) -> LakeTable | None:
         """The table, or None if it doesn't exist."""
-        identifier = self._identifier(namespace, name)
-        if not self._catalog.tableExists(identifier):
-            return None
-        return LakeTable(namespace, name, self._catalog.loadTable(identifier))
+        try:
+            return LakeTable(namespace, name, self._catalog.loadTable(self._identifier(namespace, name)))
+        except Py4JJavaError as error:
+            if error.java_exception.getClass().getSimpleName() in ("NoSuchTableException", "NoSuchNamespaceException"):
+                return None
+            raise
 
     def create(self, namespace: str, name: str, schema: dict[str, Any], properties: dict[str, str]) -> LakeTable:
         """Create a table of format v2 with merge-on-read; ``schema`` in Iceberg's JSON form."""

@@ -2,7 +2,8 @@
 
 A primary-key change arrives as a delete of the old key and a create of the new one, and PostgreSQL leaves unchanged
 TOAST values out of that create. They belong to the row under its old key: in an earlier event of the batch, or in the
-table.
+table. Only once the delete of the old key is in the batch, though: until its partition has come that far, what is known
+of the old key may be older than what the row took along.
 """
 
 from collections.abc import Sequence
@@ -12,10 +13,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from pipelines.fold import CREATES, DELETE
 from pipelines.sources.postgres.envelope import TableShape
 
 MAX_KEY_CHANGES = 16
-CREATES = ("c", "r")
 
 
 def any_unavailable(shape: TableShape) -> Column:
@@ -34,7 +35,7 @@ def inherit(changes: DataFrame, shape: TableShape, keys: Sequence[str], table: D
     if orphans.isEmpty():
         return changes
     keyed = changes.withColumn("key", _key(F.col("row"), keys))
-    ancestors = _ancestors(_moves(moved, keys), orphans.select("partition", "offset"))
+    ancestors = _left(_ancestors(_moves(moved, keys), orphans.select("partition", "offset")), keyed)
     known = _known_values(keyed, table, shape, keys, ancestors)
     return _filled(changes, known, shape)
 
@@ -75,12 +76,18 @@ def _ancestors(moves: DataFrame, orphans: DataFrame) -> DataFrame:
     return every
 
 
+def _left(ancestors: DataFrame, keyed: DataFrame) -> DataFrame:
+    """Those of ``ancestors`` whose row has left its key in the batch."""
+    deletes = keyed.where(F.col("op") == DELETE).select(F.col("key").alias("ancestor"), F.col("lsn").alias("until"))
+    return ancestors.join(deletes, ["ancestor", "until"], "left_semi")
+
+
 def _known_values(
     keyed: DataFrame, table: DataFrame, shape: TableShape, keys: Sequence[str], ancestors: DataFrame
 ) -> DataFrame:
     """For each orphan, the newest known value of each toastable column among its row's former selves."""
     columns = shape.toastable
-    events = keyed.where(F.col("op") != "d").select(
+    events = keyed.where(F.col("op") != DELETE).select(
         F.col("key").alias("event_key"),
         F.col("lsn").alias("event_lsn"),
         F.col("op").isin(*CREATES).alias("born"),

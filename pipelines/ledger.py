@@ -1,22 +1,49 @@
 """What of a topic is already in a table, kept in the table's own history.
 
-Each data commit carries, in its snapshot summary, the offsets it holds and the position it reaches: the data and the
-record of the data are one commit, so neither can exist without the other. After a crash, with or without a checkpoint,
-whatever lies below the position is skipped.
+Each of our commits carries, in its snapshot summary, the offsets it accounts for, what became of them, and the position
+it reaches: the data and the record of the data are one commit, so neither can exist without the other. A batch that
+changes no row (dead letters, tombstones) has a commit without data. So a table's history has every offset of its topic
+exactly once, and after a crash, with or without a checkpoint, whatever lies below the position is skipped.
 """
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from typing import Self
 
 PIPELINE = "lakehouse.pipeline"
 BATCH = "lakehouse.batch"
 OFFSETS = "lakehouse.offsets"
 POSITIONS = "lakehouse.positions"
+COUNTS = "lakehouse.counts"
 TRUNCATED_LSN = "lakehouse.truncated-lsn"
 
 Positions = Mapping[int, int]
 Ranges = Mapping[int, tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What became of the records of a range of offsets. Each record is one of these.
+
+    ``merged``: the newest of its key in the batch. ``superseded``: a newer event of its key, or a truncate, came in the
+    same batch. ``dead_lettered``, ``tombstones`` (records without a value) and ``truncates`` as they say.
+    """
+
+    merged: int = 0
+    superseded: int = 0
+    dead_lettered: int = 0
+    tombstones: int = 0
+    truncates: int = 0
+
+    @property
+    def records(self) -> int:
+        """All of them. The offsets of a range that aren't records are markers of transactions."""
+        return sum(asdict(self).values())
+
+    def __add__(self, other: Self) -> "Counts":
+        mine, others = asdict(self), asdict(other)
+        return Counts(**{name: mine[name] + others[name] for name in mine})
 
 
 @dataclass(frozen=True)
@@ -38,10 +65,28 @@ class Ledger:
         known = [lsn for lsn in (self.truncated_lsn, truncated_lsn) if lsn is not None]
         return Ledger(positions, max(known, default=None))
 
+    def up_to(self, ends: Positions) -> dict[int, tuple[int, int]]:
+        """What lies between the table's positions and ``ends``. A partition without a position begins at 0."""
+        spans = {partition: (self.positions.get(partition, 0), end) for partition, end in ends.items()}
+        return {partition: (start, end) for partition, (start, end) in spans.items() if start < end}
+
     def pending(self, ranges: Ranges) -> dict[int, tuple[int, int]]:
         """The part of ``ranges`` that isn't in the table yet."""
         left = {p: (max(start, self.positions.get(p, 0)), end) for p, (start, end) in ranges.items()}
         return {partition: (start, end) for partition, (start, end) in left.items() if start < end}
+
+    def skipped(self, ranges: Ranges) -> dict[int, tuple[int, int]]:
+        """What would never be read if the table went on with ``ranges``: the offsets between its positions and them."""
+        return self.up_to({partition: start for partition, (start, _) in ranges.items()})
+
+
+@dataclass(frozen=True)
+class Commit:
+    """One commit's entry in the ledger. ``counts`` None: written by a release that didn't count."""
+
+    batch: int
+    offsets: dict[int, tuple[int, int]]
+    counts: Counts | None
 
 
 def read(summaries: Iterable[Mapping[str, str]]) -> Ledger:
@@ -54,13 +99,49 @@ def read(summaries: Iterable[Mapping[str, str]]) -> Ledger:
     return Ledger()
 
 
-def summary(pipeline: str, batch: int, ranges: Ranges, reached: Ledger) -> dict[str, str]:
-    """The properties of the commit that brings ``ranges`` into the table; ``reached`` is the ledger after it."""
+def commits(summaries: Iterable[Mapping[str, str]]) -> list[Commit]:
+    """The entries of snapshot summaries, in the order given; summaries without one (compaction's) are left out."""
+    return [
+        Commit(
+            batch=int(summary[BATCH]),
+            offsets={int(p): (int(start), int(end)) for p, (start, end) in json.loads(summary[OFFSETS]).items()},
+            counts=Counts(**json.loads(summary[COUNTS])) if COUNTS in summary else None,
+        )
+        for summary in summaries
+        if OFFSETS in summary
+    ]
+
+
+def problems(history: Iterable[Commit], complete: bool) -> list[str]:
+    """Gaps, overlaps and counts that don't add up, in the entries of a table's history, oldest first.
+
+    ``complete``: the history begins with the table's first commit, so that the first entry must begin at offset 0.
+    """
+    found: list[str] = []
+    reached: dict[int, int] = {}
+    for commit in history:
+        for partition, (start, end) in sorted(commit.offsets.items()):
+            expected = reached.get(partition, 0 if complete else start)
+            where = f"batch {commit.batch}, partition {partition}"
+            if start > expected:
+                found.append(f"{where}: offsets {expected} to {start - 1} are in no commit")
+            elif start < expected:
+                found.append(f"{where}: offsets {start} to {min(end, expected) - 1} are in two commits")
+            reached[partition] = max(end, reached.get(partition, 0))
+        size = sum(end - start for start, end in commit.offsets.values())
+        if commit.counts is not None and commit.counts.records > size:
+            found.append(f"batch {commit.batch}: accounts for {commit.counts.records} records in {size} offsets")
+    return found
+
+
+def summary(pipeline: str, batch: int, ranges: Ranges, reached: Ledger, counts: Counts) -> dict[str, str]:
+    """The properties of the commit that accounts for ``ranges``; ``reached`` is the ledger after it."""
     properties = {
         PIPELINE: pipeline,
         BATCH: str(batch),
         OFFSETS: json.dumps({str(p): list(span) for p, span in sorted(ranges.items())}),
         POSITIONS: json.dumps({str(p): offset for p, offset in sorted(reached.positions.items())}),
+        COUNTS: json.dumps(asdict(counts)),
     }
     if reached.truncated_lsn is not None:
         properties[TRUNCATED_LSN] = str(reached.truncated_lsn)

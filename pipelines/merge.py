@@ -33,8 +33,12 @@ class MergePlan:
 
 
 def merge_sql(plan: MergePlan) -> str:
-    """The MERGE statement: deletes, updates and inserts; an older event never replaces a newer row."""
-    condition = " AND ".join([*(f"t.{quote(k)} = c.{quote(k)}" for k in plan.keys), *_bounds(plan), *_among(plan)])
+    """The MERGE statement: deletes, updates and inserts; an older event never replaces a newer row.
+
+    Without a key nothing matches: every change is inserted, and a truncate clears what is older.
+    """
+    same = [f"t.{quote(k)} = c.{quote(k)}" for k in plan.keys] or ["false"]
+    condition = " AND ".join([*same, *_bounds(plan), *_among(plan)])
     every = [*plan.columns, *TECHNICAL]
     assignments = ", ".join(f"t.{quote(name)} = {_new_value(name, plan.kept)}" for name in every)
     complete = "".join(f" AND NOT c.{quote(KEEP)}.{quote(name)}" for name in plan.kept)

@@ -51,7 +51,7 @@ def _run(spark: SparkSession, settings: MirrorSettings, stop: Event, log: BoundL
         read_stream(spark, settings)
         .writeStream.queryName("mirror")
         .foreachBatch(BatchMirror(spark, settings, stop, log))
-        .option("checkpointLocation", str((settings.state_dir / "checkpoint").resolve()))
+        .option("checkpointLocation", str(settings.checkpoint))
         .trigger(processingTime=TRIGGER)
         .start()
     )

@@ -19,12 +19,7 @@ class TopicProfile:
     schema_ids: dict[int, int] = field(default_factory=dict)
     key_schema_ids: set[int] = field(default_factory=set)
     rows: int = 0
-    unframed: int = 0
-
-    @property
-    def newest_schema_id(self) -> int | None:
-        """The schema id that came last, by offset."""
-        return max(self.schema_ids, key=lambda schema: self.schema_ids[schema], default=None)
+    tombstones: int = 0
 
 
 def schema_id(column: str) -> Column:
@@ -64,9 +59,7 @@ def _by_topic(rows: Iterable[Row]) -> dict[str, TopicProfile]:
         if row.key_schema_id is not None:
             seen.key_schema_ids.add(row.key_schema_id)
         if row.tombstone:
-            continue
-        if row.schema_id is None:
-            seen.unframed += row.rows
-        else:
+            seen.tombstones += row.rows
+        elif row.schema_id is not None:
             seen.schema_ids[row.schema_id] = max(row.last, seen.schema_ids.get(row.schema_id, -1))
     return topics

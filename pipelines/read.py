@@ -1,12 +1,26 @@
-"""Read: the captured topics as one stream of raw records, bounded per batch."""
+"""Read: the captured topics as one stream of raw records, bounded per batch; and a topic's range once more.
 
+Raw records have the columns key, value (binary), topic, partition, offset, timestamp and headers. Only committed
+records are read, as Connect writes in transactions.
+"""
+
+import json
 import re
+from collections.abc import Mapping
 
 from pyspark.sql import DataFrame, SparkSession
 
 from pipelines.settings import MirrorSettings
 
 HEARTBEAT_TABLE = "lakehouse.heartbeat"
+OPTIONS = {
+    # Where offsets are gone that were asked for, the read fails: never skip.
+    "failOnDataLoss": "true",
+    "includeHeaders": "true",
+    "kafka.isolation.level": "read_committed",
+    # A read ends with an empty fetch wherever a transaction's marker comes last: that fetch must not wait long.
+    "kafka.fetch.max.wait.ms": "20",
+}
 
 
 def topic_pattern(settings: MirrorSettings) -> str:
@@ -18,22 +32,29 @@ def topic_pattern(settings: MirrorSettings) -> str:
 
 
 def read_stream(spark: SparkSession, settings: MirrorSettings) -> DataFrame:
-    """Raw records: key, value (binary), topic, partition, offset, timestamp, headers. Topics made later join in.
-
-    A topic whose needed offsets are gone stops the stream: never skip. Only committed records are read, as Connect
-    writes in transactions.
-    """
+    """Every captured topic from its beginning. Topics made later join in."""
     return (
         spark.readStream.format("kafka")
+        .options(**OPTIONS)
         .option("kafka.bootstrap.servers", settings.kafka_bootstrap)
         .option("subscribePattern", topic_pattern(settings))
         .option("startingOffsets", "earliest")
-        .option("failOnDataLoss", "true")
         .option("maxOffsetsPerTrigger", settings.max_offsets_per_trigger)
-        .option("includeHeaders", "true")
-        .option("kafka.isolation.level", "read_committed")
         .option("kafka.metadata.max.age.ms", "2000")
-        # A read ends with an empty fetch wherever a transaction's marker comes last: that fetch must not wait long.
-        .option("kafka.fetch.max.wait.ms", "20")
+        .load()
+    )
+
+
+def read_ranges(
+    spark: SparkSession, kafka_bootstrap: str, topic: str, ranges: Mapping[int, tuple[int, int]]
+) -> DataFrame:
+    """A topic's ``ranges``: partition to first offset and the one after the last."""
+    return (
+        spark.read.format("kafka")
+        .options(**OPTIONS)
+        .option("kafka.bootstrap.servers", kafka_bootstrap)
+        .option("assign", json.dumps({topic: sorted(ranges)}))
+        .option("startingOffsets", json.dumps({topic: {str(p): start for p, (start, _) in ranges.items()}}))
+        .option("endingOffsets", json.dumps({topic: {str(p): end for p, (_, end) in ranges.items()}}))
         .load()
     )

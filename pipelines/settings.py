@@ -40,6 +40,11 @@ class MirrorSettings(BaseSettings):
     state_dir: Path
 
     @property
+    def checkpoint(self) -> Path:
+        """The streaming query's own state."""
+        return (self.state_dir / "checkpoint").resolve()
+
+    @property
     def schemas(self) -> tuple[str, ...]:
         """Captured schemas of the source, in the order given."""
         return tuple(name.strip() for name in self.captured_schemas.split(",") if name.strip())

@@ -6,36 +6,38 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from pyspark.sql import Column, DataFrame, Row, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from pipelines import evolve, ledger
-from pipelines.admit import NO_KEY, TRUNCATE, admit, explain
-from pipelines.deadletters import DeadLetters, within
-from pipelines.decode import UNKNOWN_SCHEMA, decode, schema_problem
-from pipelines.errors import UnknownSchema
-from pipelines.facts import batch_facts, key_among, key_bounds
-from pipelines.fold import KEEP, fold, positions
+from pipelines import evolve, ledger, schemas
+from pipelines.admit import TRUNCATE, UNAVAILABLE, admit
+from pipelines.deadletters import DeadLetters, rejected, undecodable, within
+from pipelines.decode import decode
+from pipelines.facts import batch_facts, folded_count, key_among, key_bounds
+from pipelines.fold import KEEP, LOST, fold, positions
+from pipelines.history import TopicHistory
 from pipelines.iceberg import Lake, LakeTable
 from pipelines.inherit import inherit
 from pipelines.merge import MergePlan, append_sql, commit, merge_sql
-from pipelines.profile import TopicProfile, schema_id
+from pipelines.profile import TopicProfile, profile
 from pipelines.registry import SchemaRegistry
-from pipelines.sources.postgres.envelope import NotAChangeEvent, TableShape, key_columns, table_shape
-from pipelines.sources.postgres.types import UnsupportedType
+from pipelines.sources.postgres.envelope import TableShape
 
 FEW_CHANGES = 5_000
 
 
 @dataclass
 class Outcome:
-    """What became of a topic's records in a batch. Times in milliseconds, by stage."""
+    """What became of a topic's records in a batch. Times in milliseconds, by stage.
+
+    ``skipped``: records that the table had already; ``reread``: records from before the batch that it lacked.
+    """
 
     topic: str
     rows: int = 0
-    merged: int = 0
-    dead: int = 0
     skipped: int = 0
+    reread: int = 0
+    counts: ledger.Counts = field(default_factory=ledger.Counts)
     committed: bool = False
     oldest_commit: float | None = None
     newest_commit: float | None = None
@@ -52,14 +54,15 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Schemas:
-    """What the registry says of the schema ids in a batch of one topic: the newest shape that can be used, if any, the
-    writer schemas, and for each id that can't be used the reason.
-    """
+class Part:
+    """Records of the topic that go into the table in one commit, and the offsets that this commit accounts for."""
 
-    shape: TableShape | None
-    writers: dict[int, str]
-    rejected: dict[int, str]
+    raw: DataFrame
+    seen: TopicProfile
+    offsets: ledger.Ranges
+    batch: int
+    session: SparkSession
+    outcome: Outcome
 
 
 class TableMirror:
@@ -72,203 +75,230 @@ class TableMirror:
         pipeline: str,
         registry: SchemaRegistry,
         letters: DeadLetters,
+        history: TopicHistory,
         placeholder: str,
     ) -> None:
         self.topic, self._source, self._pipeline = topic, source, pipeline
-        self._registry, self._letters, self._placeholder = registry, letters, placeholder
+        self._registry, self._letters, self._history, self._placeholder = registry, letters, history, placeholder
+        self._forget()
+
+    def _forget(self) -> None:
         self._table: LakeTable | None = None
         self._ledger: ledger.Ledger | None = None
+        # What this process has read beyond the ledger, and what it found there that no commit has told yet: nothing
+        # but markers of transactions, or records of a topic that has no table because none of them can be used.
+        self._read: dict[int, int] = {}
+        self._untold = ledger.Counts()
 
-    def mirror(self, batch: DataFrame, seen: TopicProfile, number: int, session: SparkSession) -> Outcome:
-        """Bring the topic's part of ``batch`` into the table. What the ledger already holds is skipped."""
+    def mirror(
+        self, batch: DataFrame, seen: TopicProfile, planned: ledger.Ranges, number: int, session: SparkSession
+    ) -> Outcome:
+        """Bring the topic's part of ``batch`` into the table. What the ledger already holds is skipped, and what lies
+        between the ledger and the batch is read from Kafka first, in commits of its own.
+
+        ``planned``: the batch's offset range of every partition of the topic. Raises StopPipeline where Kafka doesn't
+        hold what the table lacks, or the table can't follow the source's schema.
+        """
         outcome = Outcome(self.topic, rows=seen.rows)
         try:
-            self._mirror(batch, seen, number, session, outcome)
+            with outcome.stage("ledger"):
+                self._look(Lake(session))
+            for ranges, records in self._history.read(session, self.topic, self._reached().skipped(planned)):
+                self._reread(records, ranges, number, session, outcome)
+                self._look(Lake(session))
+            raw = batch.where(F.col("topic") == self.topic)
+            self._take(raw, seen, planned, number, session, outcome)
         except BaseException:
-            self._table = self._ledger = None
+            self._forget()
             raise
         return outcome
 
-    def _mirror(
-        self, batch: DataFrame, seen: TopicProfile, number: int, session: SparkSession, outcome: Outcome
-    ) -> None:
-        with outcome.stage("ledger"):
-            state = self._state(Lake(session))
-            pending = state.pending(seen.ranges)
-        if not pending:
-            outcome.skipped = seen.rows
-            return
-        raw = batch.where(F.col("topic") == self.topic)
-        if pending != seen.ranges:
-            raw = raw.where(within(pending))
-        schemas = self._schemas(seen)
-        if schemas.shape is None:
-            self._reject_all(raw, seen, schemas, number, outcome)
-            return
-        keys = self._keys(seen)
-        shape = schemas.shape
-        rows = admit(decode(raw, shape, schemas.writers, schemas.rejected, self._placeholder), keys).persist()
-        try:
-            with outcome.stage("decode"):
-                facts = batch_facts(rows, shape, keys)
-            outcome.oldest_commit, outcome.newest_commit = facts.oldest, facts.newest
-            if facts.dead:
-                with outcome.stage("dead_letters"):
-                    self._bury(raw, rows.where(F.col("problem").isNotNull()), number, seen)
-                outcome.dead = facts.dead
-            truncated = max((lsn for lsn in (facts.truncated, state.truncated_lsn) if lsn is not None), default=None)
-            if facts.live or facts.truncated is not None:
-                good = rows.where(F.col("problem").isNull() & (F.col("op") != TRUNCATE))
-                if truncated is not None:
-                    good = good.where(F.col("lsn") > truncated)
-                self._merge(good, raw, shape, keys, facts, state, pending, seen, number, session, outcome)
-        finally:
-            rows.unpersist()
+    def pass_over(self, planned: ledger.Ranges) -> None:
+        """Note that a batch held no record of the topic, only offsets without one."""
+        reached = self._reached()
+        if self._ledger is not None and not reached.skipped(planned):
+            self._read.update(reached.after(planned).positions)
 
-    def _merge(
+    def _look(self, lake: Lake) -> None:
+        """See the table as it is now: somebody may have dropped it or rolled it back."""
+        _, schema, name = self.topic.split(".", 2)
+        self._table = lake.table(evolve.lake_namespace(self._source, schema), name)
+        found = ledger.read(self._table.summaries()) if self._table else ledger.Ledger()
+        if found != self._ledger:
+            self._ledger, self._read, self._untold = found, {}, ledger.Counts()
+
+    def _known(self) -> ledger.Ledger:
+        return self._ledger or ledger.Ledger()
+
+    def _reached(self) -> ledger.Ledger:
+        return self._known().after({partition: (0, end) for partition, end in self._read.items()})
+
+    def _reread(
+        self, records: DataFrame, ranges: ledger.Ranges, number: int, session: SparkSession, outcome: Outcome
+    ) -> None:
+        records = records.persist()
+        try:
+            seen = profile(records).get(self.topic, TopicProfile(self.topic))
+            outcome.reread += seen.rows
+            self._take(records, seen, ranges, number, session, outcome)
+        finally:
+            records.unpersist()
+
+    def _take(
         self,
-        good: DataFrame,
         raw: DataFrame,
-        shape: TableShape,
-        keys: tuple[str, ...],
-        facts: Row,
-        state: ledger.Ledger,
-        pending: ledger.Ranges,
         seen: TopicProfile,
+        ranges: ledger.Ranges,
         number: int,
         session: SparkSession,
         outcome: Outcome,
     ) -> None:
+        reached = self._reached()
+        pending = reached.pending(seen.ranges)
+        if pending != seen.ranges:
+            raw = raw.where(within(pending))
+            left = profile(raw).get(self.topic, TopicProfile(self.topic)) if pending else TopicProfile(self.topic)
+            outcome.skipped += seen.rows - left.rows
+            seen = left
+        ends = reached.after(ranges).positions
+        if seen.rows:
+            self._mirror(Part(raw, seen, self._known().up_to(ends), number, session, outcome))
+        self._read.update(ends)
+
+    def _mirror(self, part: Part) -> None:
+        found = schemas.look_up(self._registry, part.seen)
+        if found.shape is None:
+            self._reject_all(part, found)
+            return
+        keys = found.keys
+        if keys is None:
+            keys = tuple(json.loads(self._table.properties[evolve.KEY_COLUMNS])) if self._table else ()
+        shape = found.shape
+        decoded = decode(part.raw, shape, found.writers, found.rejected, self._placeholder)
+        rows = admit(decoded, keys).persist()
+        try:
+            with part.outcome.stage("decode"):
+                facts = batch_facts(rows, shape, keys)
+            part.outcome.oldest_commit, part.outcome.newest_commit = facts.oldest, facts.newest
+            letters = []
+            if facts.dead:
+                letters.append(rejected(part.raw, rows.where(F.col("problem").isNotNull())))
+            if facts.live or facts.truncated is not None:
+                self._merge(part, rows, shape, keys, facts, letters)
+            else:
+                self._bury(part, letters)
+                counts = ledger.Counts(dead_lettered=facts.dead, tombstones=part.seen.tombstones)
+                self._account(part, counts)
+        finally:
+            rows.unpersist()
+
+    def _merge(
+        self, part: Part, rows: DataFrame, shape: TableShape, keys: tuple[str, ...], facts: Row,
+        letters: list[DataFrame],
+    ) -> None:  # fmt: skip
+        session, outcome = part.session, part.outcome
+        good = rows.where(F.col("problem").isNull() & (F.col("op") != TRUNCATE))
+        truncated = max((n for n in (facts.truncated, self._known().truncated_lsn) if n is not None), default=None)
+        if truncated is not None:
+            good = good.where(F.col("lsn") > truncated)
         with outcome.stage("evolve"):
             lake = Lake(session)
-            table = self._table or evolve.create_table(lake, self._source, shape, keys)
+            table = self._table = self._table or evolve.create_table(lake, self._source, shape, keys)
             evolve.fit(lake, table, shape, keys)
         unavailable = facts.incomplete > 0 and bool(keys)
+        few = bool(keys) and facts.truncated is None and facts.live <= FEW_CHANGES
         with outcome.stage("fold"):
+            folded = folded_count(good, keys)
             if unavailable:
                 good = inherit(good, shape, keys, session.table(table.sql_name))
             changes = fold(good, shape, keys, unavailable) if keys else positions(good, shape)
         view = "changes_" + "".join(c if c.isalnum() else f"_{ord(c):x}_" for c in self.topic)
-        few = bool(keys) and facts.truncated is None and facts.live <= FEW_CHANGES
+        orphans = None
         try:
             if unavailable or few:
                 changes = changes.persist()
+            lost = 0
             if unavailable:
-                outcome.dead += self._bury_incomplete(changes, raw, shape, keys, table, session, number, seen)
+                orphans = self._orphans(changes, shape, session.table(table.sql_name).select(*keys)).persist()
+                lost = orphans.count()
+                if lost:
+                    letters.append(rejected(part.raw, orphans))
+            self._bury(part, letters)
             changes.createOrReplaceGlobalTempView(view)
             empty = next(table.summaries(), None) is None
-            kept = tuple(c.name for c in shape.toastable) if unavailable else ()
             plan = MergePlan(
                 target=table.sql_name,
                 changes=f"global_temp.`{view}`",
                 columns=shape.column_names,
                 keys=keys,
-                kept=kept,
+                kept=tuple(c.name for c in shape.toastable) if unavailable else (),
                 bounds=key_bounds(facts, shape, keys) if facts.truncated is None else None,
                 among=key_among(changes, shape, keys) if few and not empty else None,
                 truncated_lsn=facts.truncated,
             )
-            reached = state.after(pending, facts.truncated)
-            summary = ledger.summary(self._pipeline, number, pending, reached)
-            with outcome.stage("merge"):
-                commit(session, append_sql(plan) if empty or not keys else merge_sql(plan), summary)
+            counts = ledger.Counts(
+                merged=folded - lost, superseded=facts.live - folded, dead_lettered=facts.dead + lost,
+                tombstones=part.seen.tombstones, truncates=facts.truncates,
+            )  # fmt: skip
+            appends = empty or (not keys and facts.truncated is None)
+            statement = append_sql(plan) if appends else merge_sql(plan)
+            self._account(part, counts, statement, facts.truncated)
         finally:
             session.catalog.dropGlobalTempView(view)
             changes.unpersist()
-        outcome.merged, outcome.committed = facts.live, True
-        table.refresh()
-        self._table, self._ledger = table, reached
+            if orphans is not None:
+                orphans.unpersist()
 
-    def _state(self, lake: Lake) -> ledger.Ledger:
-        if self._table is None or self._ledger is None:
-            _, schema, name = self.topic.split(".", 2)
-            self._table = lake.table(evolve.lake_namespace(self._source, schema), name)
-            self._ledger = ledger.read(self._table.summaries()) if self._table else ledger.Ledger()
-        return self._ledger
+    def _account(
+        self, part: Part, counts: ledger.Counts, statement: str | None = None, truncated_lsn: int | None = None
+    ) -> None:
+        """Commit the part's entry in the ledger, with the data that ``statement`` writes, if it is given.
 
-    def _schemas(self, seen: TopicProfile) -> Schemas:
-        writers, rejected, shape = {}, {}, None
-        for identifier in sorted(seen.schema_ids, key=lambda i: seen.schema_ids[i]):
-            try:
-                writer = self._registry.schema(identifier)
-                shape = table_shape(self.topic, writer)
-                writers[identifier] = writer
-            except UnknownSchema:
-                rejected[identifier] = UNKNOWN_SCHEMA
-            except NotAChangeEvent as error:
-                rejected[identifier] = f"foreign_schema: {error}"
-            except UnsupportedType as error:
-                rejected[identifier] = f"unsupported_type: {error}"
-        return Schemas(shape, writers, rejected)
+        Without a table nothing is committed; the entry of the commit that creates it begins with this part.
+        """
+        part.outcome.counts += counts
+        self._untold += counts
+        if self._table is None:
+            return
+        reached = self._known().after(part.offsets, truncated_lsn)
+        summary = ledger.summary(self._pipeline, part.batch, part.offsets, reached, self._untold)
+        with part.outcome.stage("merge"):
+            if statement is None:
+                self._table.commit_nothing(summary)
+            else:
+                commit(part.session, statement, summary)
+        part.outcome.committed |= statement is not None
+        self._ledger, self._untold = reached, ledger.Counts()
 
-    def _keys(self, seen: TopicProfile) -> tuple[str, ...]:
-        for identifier in sorted(seen.key_schema_ids, reverse=True):
-            try:
-                return key_columns(self._registry.schema(identifier))
-            except (UnknownSchema, NotAChangeEvent):
-                continue
-        return tuple(json.loads(self._table.properties[evolve.KEY_COLUMNS])) if self._table else ()
+    def _reject_all(self, part: Part, found: schemas.Schemas) -> None:
+        dead = part.seen.rows - part.seen.tombstones
+        self._bury(part, [undecodable(part.raw, found.rejected)] if dead else [])
+        self._account(part, ledger.Counts(dead_lettered=dead, tombstones=part.seen.tombstones))
 
-    def _reject_all(self, raw: DataFrame, seen: TopicProfile, schemas: Schemas, number: int, outcome: Outcome) -> None:
-        values = raw.where(F.col("value").isNotNull())
-        problem = schema_problem(schema_id("value"), schemas.rejected)
-        with outcome.stage("dead_letters"):
-            outcome.dead = values.count()
-            if outcome.dead:
-                self._letters.write(_letter(values, F.lit("decode"), problem), self.topic, number, seen.ranges)
+    def _bury(self, part: Part, letters: list[DataFrame]) -> None:
+        """Keep the part's dead letters, before the commit that counts them."""
+        if not letters:
+            return
+        with part.outcome.stage("dead_letters"):
+            every = letters[0]
+            for more in letters[1:]:
+                every = every.unionByName(more)
+            self._letters.write(every, self.topic, part.batch, part.seen.ranges)
 
-    def _bury(self, raw: DataFrame, bad: DataFrame, number: int, seen: TopicProfile) -> None:
-        verdicts = bad.select("partition", "offset", "problem")
-        letters = raw.join(F.broadcast(verdicts), ["partition", "offset"])
-        stage = F.when(F.col("problem") == NO_KEY, "admit").otherwise("decode")
-        self._letters.write(_letter(letters, stage, F.col("problem")), self.topic, number, seen.ranges)
-
-    def _bury_incomplete(
-        self,
-        changes: DataFrame,
-        raw: DataFrame,
-        shape: TableShape,
-        keys: tuple[str, ...],
-        table: LakeTable,
-        session: SparkSession,
-        number: int,
-        seen: TopicProfile,
-    ) -> int:
-        """Dead-letter changes that lack an unchanged value which the table doesn't have either."""
-        lacking = F.lit(False)
+    def _orphans(self, changes: DataFrame, shape: TableShape, present: DataFrame) -> DataFrame:
+        """Position and problem of changes that lack an unchanged value which nobody knows: a row whose create lost it,
+        or one that the table hasn't got either.
+        """
+        wanting = F.lit(False)
         for column in shape.toastable:
-            lacking = lacking | F.col(KEEP).getField(column.name)
-        wanting = changes.where(lacking)
-        if wanting.isEmpty():
-            return 0
-        present = session.table(table.sql_name).select(*keys)
-        orphans = (
-            wanting.join(present, list(keys), "left_anti")
-            .select(F.col("_kafka_partition").alias("partition"), F.col("_kafka_offset").alias("offset"))
-            .persist()
+            wanting = wanting | F.col(KEEP).getField(column.name)
+        unknown = changes.where(~F.col(LOST) & wanting).join(present, present.columns, "left_anti")
+        return (
+            changes.where(F.col(LOST))
+            .unionByName(unknown)
+            .select(
+                F.col("_kafka_partition").alias("partition"),
+                F.col("_kafka_offset").alias("offset"),
+                F.lit(UNAVAILABLE).alias("problem"),
+            )
         )
-        try:
-            count = orphans.count()
-            if count:
-                letters = raw.join(F.broadcast(orphans), ["partition", "offset"])
-                reason = F.lit("unavailable_value")
-                self._letters.write(_letter(letters, F.lit("fold"), reason), self.topic, number, seen.ranges)
-            return count
-        finally:
-            orphans.unpersist()
-
-
-def _letter(records: DataFrame, stage: Column, problem: Column) -> DataFrame:
-    reason = F.split_part(problem, F.lit(": "), F.lit(1))
-    return records.select(
-        "topic",
-        "partition",
-        "offset",
-        "timestamp",
-        "key",
-        "value",
-        "headers",
-        stage.alias("stage"),
-        reason.alias("reason"),
-        explain(problem).alias("message"),
-    )

@@ -6,13 +6,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 
 import typer
-from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, EqualTo, GreaterThanOrEqual
 from pyiceberg.table import Table as LakeTable
 from rich.table import Table
 
 from services.cli.output import CHECK_FAILED, UNUSABLE, expected_errors, fail, out, print_json
-from services.verify.lake import open_catalog
+from services.verify.lake import dead_letters, open_catalog
 from services.verify.settings import StackSettings
 from services.verify.tail import Decoder, Undecodable
 
@@ -21,7 +20,6 @@ app = typer.Typer(
 )
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
-TABLE = ("lakehouse", "dead_letters")
 _POSITION = ("topic", "partition", "offset")
 _LISTED = (*_POSITION, "stage", "reason", "message", "timestamp", "dead_lettered_at")
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -189,10 +187,7 @@ def _is(column: str, value: Any) -> BooleanExpression:
 
 
 def _open(settings: StackSettings) -> LakeTable | None:
-    try:
-        return open_catalog(settings).load_table(TABLE)
-    except (NoSuchTableError, NoSuchNamespaceError):
-        return None
+    return dead_letters(open_catalog(settings))
 
 
 def _rows(table: LakeTable, wanted: list[BooleanExpression], columns: tuple[str, ...]) -> list[dict[str, Any]]:

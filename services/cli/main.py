@@ -2,6 +2,7 @@
 
 import shlex
 import time
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -9,6 +10,7 @@ from rich.table import Table
 
 from services.cli import dlq, tables
 from services.cli.output import CHECK_FAILED, expected_errors, out, print_json, progress
+from services.verify.history import TableHistory, histories
 from services.verify.position import wait_until_visible
 from services.verify.report import Difference, Report, TableReport
 from services.verify.settings import StackSettings
@@ -105,7 +107,12 @@ Exit code 1 if anything differs. Examples:
 
     lakehouse verify orders public.customers --examples 50
 
+    lakehouse verify --ledger
+
     lakehouse verify --json | jq '.tables[] | select(.equal | not)'
+
+With --ledger the tables' own histories are checked instead: every offset of a topic is in one commit, no gap and no
+overlap, and each record was merged, superseded, dead-lettered, a tombstone or a truncate.
 """
 
 
@@ -115,9 +122,13 @@ def verify(
     timeout: Annotated[float, typer.Option(min=1, help="Seconds to wait for the lake to come near.")] = 300.0,
     examples: Annotated[int, typer.Option(min=0, help="Differing keys to name, per table and kind.")] = EXAMPLES,
     memory: Annotated[str, typer.Option(help="Memory for the comparison; the rest goes to disk.")] = MEMORY,
+    of_ledger: Annotated[bool, typer.Option("--ledger", help="Check the tables' histories instead of rows.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Prove that the lake equals its source."""
+    if of_ledger:
+        _verify_ledger(names or (), as_json)
+        return
     with expected_errors(as_json), progress(not as_json) as on_progress:
         report = run_verify(
             StackSettings.load(), names or (), on_progress, timeout=timeout, examples=examples, memory=memory
@@ -128,6 +139,37 @@ def verify(
         print_report(report)
     if not report.equal:
         raise typer.Exit(CHECK_FAILED)
+
+
+def _verify_ledger(names: Sequence[str], as_json: bool) -> None:
+    with expected_errors(as_json), progress(not as_json) as on_progress:
+        found = histories(StackSettings.load(), names, on_progress)
+    whole = not any(table.problems for table in found)
+    if as_json:
+        print_json({"whole": whole, "tables": [table.to_json() for table in found]})
+    else:
+        print_histories(found)
+    if not whole:
+        raise typer.Exit(CHECK_FAILED)
+
+
+def print_histories(found: list[TableHistory]) -> None:
+    """The ledgers for people: a line a table, then what is wrong."""
+    grid = Table("table", "", title="What became of every offset", title_justify="left")
+    for name in ("commits", "offsets", "merged", "superseded", "dead letters", "tombstones", "truncates", "markers"):
+        grid.add_column(name, justify="right")
+    for t in found:
+        verdict = "[bold red]not whole[/]" if t.problems else "[green]whole[/]" if t.complete else "[green]whole[/]*"
+        counts = (t.counts.merged, t.counts.superseded, t.counts.dead_lettered, t.counts.tombstones, t.counts.truncates)
+        grid.add_row(t.table, verdict, *(f"{n:,}" for n in (t.commits, t.offsets, *counts, t.markers)))
+    out.print(grid)
+    if not all(t.complete for t in found):
+        out.print("* as far as its snapshots are kept", highlight=False)
+    for t in found:
+        for problem in t.problems:
+            out.print(f"{t.table}: {problem}", markup=False, highlight=False, soft_wrap=True)
+        if t.uncounted:
+            out.print(f"{t.table}: {t.uncounted} commits of an earlier release have no counts", highlight=False)
 
 
 def print_report(report: Report) -> None:

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import duckdb
 from pyiceberg.catalog import Catalog, load_catalog
-from pyiceberg.exceptions import NoSuchTableError, RESTError
+from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, RESTError
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot as LakeSnapshot
 from requests.exceptions import RequestException
@@ -20,6 +20,7 @@ from services.verify.quoting import literal
 from services.verify.settings import StackSettings
 
 LSN_COLUMN = "_lsn"
+DEAD_LETTERS = ("lakehouse", "dead_letters")
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,14 @@ def tables(catalog: Catalog, settings: StackSettings) -> Iterator[Table]:
                     continue
     except (RequestException, RESTError) as error:
         raise Unreachable("The Iceberg catalog", settings.catalog_uri, type(error).__name__) from error
+
+
+def dead_letters(catalog: Catalog) -> Table | None:
+    """The table of dead letters, or None while there hasn't been one."""
+    try:
+        return catalog.load_table(DEAD_LETTERS)
+    except (NoSuchTableError, NoSuchNamespaceError):
+        return None
 
 
 def lineage(table: Table) -> Iterator[LakeSnapshot]:

@@ -61,16 +61,20 @@ class Decoder:
 class Tail:
     """Reads one table's part of a topic.
 
-    After iterating: ``read`` events, of them ``later`` ones that came after the agreed position (``truncated_later``:
-    a truncate among them), and ``undecodable_count``, the first few named in ``undecodable`` as ``partition:offset``.
+    ``mirrored``: partition to the offset below which the mirror says that everything is in the lake. After iterating:
+    ``read`` events, of them ``later`` ones that came after the agreed position (``truncated_later``: a truncate among
+    them), ``passed`` records which the mirror says are in the lake though the table's ledger doesn't, and
+    ``undecodable_count``, the first few named in ``undecodable`` as ``partition:offset``.
     """
 
     decoder: Decoder
     snapshot: Snapshot
     placeholder: str
     key_columns: tuple[str, ...]
+    mirrored: Mapping[int, int]
     read: int = 0
     later: int = 0
+    passed: int = 0
     truncated_later: bool = False
     undecodable_count: int = 0
     undecodable: list[str] = field(default_factory=list)
@@ -79,6 +83,7 @@ class Tail:
         """The changes that the agreed position holds."""
         for message in messages:
             self.read += 1
+            self.passed += (message.offset() or 0) < self.mirrored.get(message.partition() or 0, 0)
             value = message.value()
             if value is None:
                 continue

@@ -76,12 +76,13 @@ def _chosen(found: list[SourceTable], wanted: set[str]) -> list[SourceTable]:
 
 @dataclass
 class _Look:
-    """Everything that reading one table needs."""
+    """Everything that reading one table needs. ``mirrored``: what was in the lake before its tables were looked up."""
 
     settings: StackSettings
     source: psycopg.Connection
     duckdb: duckdb.DuckDBPyConnection
     snapshot: Snapshot
+    mirrored: Offsets
     reached: Position
     decoder: Decoder
     on_progress: OnProgress
@@ -108,10 +109,10 @@ def _at_one_position(
         text = f"{snapshot.xmin}:{snapshot.xmax}:{','.join(map(str, sorted(snapshot.in_progress)))}"
         report, again = Report(text, reached.lsn), []
         with closing(lake.open_duckdb(settings, directory, memory)) as connection:
-            look = _Look(settings, source, connection, snapshot, reached,
+            look = _Look(settings, source, connection, snapshot, near.ends, reached,
                          Decoder(settings.schema_registry_url), on_progress, examples)  # fmt: skip
             for table in chosen:
-                found = _verify_table(look, table, pinned.get((table.schema, table.name)), near.ends)
+                found = _verify_table(look, table, pinned.get((table.schema, table.name)))
                 if found is None or reader.storage(source, table) != files_then[table.full_name]:
                     again.append(table)
                 else:
@@ -120,9 +121,7 @@ def _at_one_position(
     return report, again
 
 
-def _verify_table(
-    look: _Look, table: SourceTable, pinned: lake.PinnedTable | None, near: Offsets
-) -> TableReport | None:
+def _verify_table(look: _Look, table: SourceTable, pinned: lake.PinnedTable | None) -> TableReport | None:
     """The table's report, or None if this position doesn't do for it and a later one is needed: its first rows came
     after the wait, or it was truncated after the position, which empties it for earlier snapshots too.
     """
@@ -131,7 +130,7 @@ def _verify_table(
     if pinned is None:
         topic = f"{look.settings.source_name}.{table.full_name}"
         report.rows_source = report.missing = reader.count_rows(look.source, table)
-        if report.missing and not any(end for (name, _), end in near.items() if name == topic):
+        if report.missing and not any(end for (name, _), end in look.mirrored.items() if name == topic):
             return None
         if report.missing:
             report.problems.append("the table isn't in the lake")
@@ -164,12 +163,18 @@ def _overlay(look: _Look, table: SourceTable, pinned: lake.PinnedTable, report: 
             start = pinned.state.positions.get(partition, look.reached.starts.get((topic, partition), 0))
             ranges[partition] = (start, end)
     look.on_progress(Progress(table.full_name, "reading the tail", 0, sum(max(0, e - s) for s, e in ranges.values())))
-    tail = Tail(look.decoder, look.snapshot, look.settings.unavailable_value, pinned.key)
+    mirrored = {partition: end for (topic, partition), end in look.mirrored.items() if topic == pinned.topic}
+    tail = Tail(look.decoder, look.snapshot, look.settings.unavailable_value, pinned.key, mirrored)
     messages = read_range(look.settings.kafka_bootstrap, pinned.topic, ranges)
     overlay = fold(tail.changes(messages), keyless=not pinned.key, truncated_lsn=pinned.state.truncated_lsn)
     if tail.truncated_later:
         return None
     report.tail_events, report.undecodable = tail.read - tail.later, tail.undecodable_count
+    if tail.passed:
+        report.problems.append(
+            f"the mirror has passed {tail.passed:,} records of {pinned.topic} that no commit of the table accounts for"
+            " (was the table dropped or rolled back? `make kill s=mirror` has it read them again)"
+        )
     return overlay
 
 

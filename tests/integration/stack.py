@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+from pyiceberg.catalog import Catalog, load_catalog
 from tenacity import retry, retry_if_result, stop_after_delay, wait_fixed
 
 from services.verify.offsets import KafkaOffsets
@@ -86,11 +87,23 @@ class Stack:
                 connection.execute(statement.encode())
 
     def assert_equal(self, *tables: str) -> Any:
-        """The lake equals the source: everything committed is visible, and `verify` finds no difference."""
+        """The lake equals the source: everything committed is visible, `verify` finds no difference, and every offset
+        is in one commit of its table and accounted for.
+        """
         self.lakehouse("wait", "--timeout", str(WAIT_SECONDS))
         report = self.lakehouse("verify", *tables, ok=(0, 1))
         assert report["equal"], json.dumps(report, indent=1)[:4000]
+        ledgers = self.lakehouse("verify", "--ledger", *tables, ok=(0, 1))
+        assert ledgers["whole"], json.dumps(ledgers, indent=1)[:4000]
         return report
+
+    def catalog(self) -> Catalog:
+        """The lake's catalog, for PyIceberg."""
+        env = self.endpoints
+        return load_catalog("lake", **{
+            "type": "rest", "uri": env["catalog_uri"], "s3.endpoint": env["s3_endpoint"], "s3.region": env["s3_region"],
+            "s3.access-key-id": env["s3_access_key"], "s3.secret-access-key": env["s3_secret_key"],
+        })  # fmt: skip
 
     def positions(self) -> int:
         """How many offsets of the captured topics are in the lake, by what the mirror's consumer group says."""

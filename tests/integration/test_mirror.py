@@ -1,10 +1,10 @@
 """The whole path on real servers: PostgreSQL to Iceberg, whatever is killed on the way."""
 
 import random
+import shutil
 
 import pytest
 from confluent_kafka import Producer
-from pyiceberg.catalog import load_catalog
 
 from tests.integration.stack import Stack, wait_until
 
@@ -40,14 +40,9 @@ def test_snapshot_then_live_changes(stack: Stack) -> None:
 
 def test_another_engine_counts_the_same(stack: Stack) -> None:
     stack.lakehouse("wait")
-    env = stack.endpoints
-    catalog = load_catalog("lake", **{
-        "type": "rest", "uri": env["catalog_uri"], "s3.endpoint": env["s3_endpoint"], "s3.region": env["s3_region"],
-        "s3.access-key-id": env["s3_access_key"], "s3.secret-access-key": env["s3_secret_key"],
-    })  # fmt: skip
     with stack.source() as source:
         expected = source.execute("SELECT count(*), sum(quantity) FROM order_items").fetchone()
-    items = catalog.load_table("shop.order_items").scan(selected_fields=("quantity",)).to_arrow()
+    items = stack.catalog().load_table("shop.order_items").scan(selected_fields=("quantity",)).to_arrow()
     assert (items.num_rows, sum(items["quantity"].to_pylist())) == expected
 
 
@@ -152,11 +147,33 @@ def test_the_mirror_killed_at_random_moments(stack: Stack) -> None:
     stack.assert_equal()
 
 
-def test_down_and_up_again_resumes(stack: Stack) -> None:
+def test_a_table_dropped_or_rolled_back_is_made_whole_from_its_topic(stack: Stack) -> None:
+    for name in ("dropped", "rolled_back"):
+        stack.sql(
+            f"CREATE TABLE {name} (id bigint PRIMARY KEY, note text)",
+            f"INSERT INTO {name} SELECT g, 'first' FROM generate_series(1, 200) g",
+        )
+    stack.assert_equal("dropped", "rolled_back")
+    first = stack.catalog().load_table("shop.rolled_back").metadata.current_snapshot_id
+    stack.sql("UPDATE rolled_back SET note = 'second' WHERE id <= 100", "DELETE FROM rolled_back WHERE id > 150")
+    stack.assert_equal("rolled_back")
+    stack.catalog().drop_table("shop.dropped")
+    stack.catalog().load_table("shop.rolled_back").manage_snapshots().rollback_to_snapshot(first).commit()
+    broken = stack.lakehouse("verify", "dropped", "rolled_back", ok=(1,))
+    assert not any(table["equal"] for table in broken["tables"])
+    stack.sql("INSERT INTO dropped VALUES (1000, 'new')", "INSERT INTO rolled_back VALUES (1000, 'new')")
+    report = stack.assert_equal("dropped", "rolled_back")
+    assert [table["rows_lake"] for table in report["tables"]] == [201, 151]
+
+
+@pytest.mark.parametrize("checkpoint", ["kept", "lost"])
+def test_down_and_up_again_resumes(stack: Stack, checkpoint: str) -> None:
     snapshots = _snapshots(stack)
     stack.make("down")
+    if checkpoint == "lost":
+        shutil.rmtree(stack.folder / ".lakehouse/data/mirror/checkpoint")
     stack.up()
-    stack.sql("CREATE TABLE after_down (id bigint PRIMARY KEY)", "INSERT INTO after_down VALUES (1), (2)")
+    stack.sql(f"CREATE TABLE after_{checkpoint} (id bigint PRIMARY KEY)", f"INSERT INTO after_{checkpoint} VALUES (1)")
     stack.assert_equal()
     again = _snapshots(stack)
     assert {name: again[name] for name in snapshots} == snapshots, "a restart alone must commit nothing"

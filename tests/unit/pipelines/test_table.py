@@ -1,71 +1,29 @@
 """What a table holds after batches of events: cases as labelled data, through decode, admit, fold and merge."""
 
-import itertools
 import json
 from dataclasses import dataclass, field
-from functools import reduce
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import SparkSession
 
-from pipelines.errors import StopPipeline, UnknownSchema
-from pipelines.profile import profile
-from pipelines.table import TableMirror
-from tests.unit.pipelines.events import PLACEHOLDER, event, key_schema, value_schema, wire
-
-COLUMNS = {"id": "long", "name": ["null", "string"], "doc": ["null", "string"]}
-VALUE_ID, KEY_ID = 7, 8
-GONE = PLACEHOLDER
-
-
-@dataclass
-class Letters:
-    """Stands where the dead-letter topic and table are; integration tests use the real ones."""
-
-    kept: list[tuple[int, int, str]] = field(default_factory=list)
-
-    def write(self, letters: DataFrame, topic: str, batch: int, ranges: Any) -> None:
-        self.kept += [(row.partition, row.offset, row.reason) for row in letters.collect()]
-
-
-class Registry:
-    def __init__(self, schemas: dict[int, str]) -> None:
-        self._schemas = schemas
-
-    def schema(self, schema_id: int) -> str:
-        if schema_id not in self._schemas:
-            raise UnknownSchema(str(schema_id))
-        return self._schemas[schema_id]
-
-
-def row(key: int, name: str | None = None, doc: str | None = None) -> dict[str, Any]:
-    return {"id": key, "name": name, "doc": doc}
-
-
-def create(lsn: int, key: int, name: str, doc: str = "d", old: int | None = None) -> tuple[Any, ...]:
-    return (key, event("c", lsn, row(key, name, doc)), old)
-
-
-def update(lsn: int, key: int, name: str, doc: str = "d") -> tuple[Any, ...]:
-    return (key, event("u", lsn, row(key, name, doc)), None)
-
-
-def delete(lsn: int, key: int) -> tuple[Any, ...]:
-    return (key, event("d", lsn, None, row(key)), None)
-
-
-def tombstone(key: int) -> tuple[Any, ...]:
-    return (key, None, None)
-
-
-def truncate(lsn: int, partition: int = 0) -> tuple[Any, ...]:
-    return (None, event("t", lsn), None, partition)
-
-
-def poison(data: bytes, partition: int = 0) -> tuple[Any, ...]:
-    return (None, data, None, partition)
+from pipelines import ledger
+from pipelines.errors import StopPipeline
+from pipelines.ledger import Counts
+from tests.unit.pipelines.events import event, value_schema, wire
+from tests.unit.pipelines.harness import (
+    COLUMNS,
+    GONE,
+    VALUE_ID,
+    Topic,
+    create,
+    delete,
+    poison,
+    row,
+    tombstone,
+    truncate,
+    update,
+)
 
 
 @dataclass(frozen=True)
@@ -132,77 +90,124 @@ CASES = [
     Case("only broken records, each for a reason of its own",
          [[poison(b"x"), poison(b"\x00\x00\x00\x03\xe7rest")], [create(1, 1, "a")]], [(1, "a", "d")],
          ["not_avro", "unknown_schema"]),
+    Case("records that can't be used for reasons of different stages",
+         [[create(1, 1, "a")], [poison(b"x"), update(2, 9, "b", GONE), update(3, 1, "c")]], [(1, "c", "d")],
+         ["not_avro", "unavailable_value"]),
     Case("only broken records", [[poison(b"x"), poison(b"")], [create(1, 1, "a")]], [(1, "a", "d")],
          ["not_avro", "not_avro"]),
 ]  # fmt: skip
-
-_topics = itertools.count()
-
-
-class Topic:
-    """A topic of its own for each case: gives offsets by partition, and batches as Spark's Kafka source would."""
-
-    def __init__(self, spark: SparkSession, keyed: bool = True) -> None:
-        self.spark, self.keyed = spark, keyed
-        self.table = f"t{next(_topics)}"
-        self.name = f"shop.public.{self.table}"
-        self.value_schema, self.key_schema = value_schema(self.table, COLUMNS), key_schema(self.table, {"id": "long"})
-        self.registry = Registry({VALUE_ID: self.value_schema, KEY_ID: self.key_schema})
-        self.letters = Letters()
-        self.offsets = [0, 0]
-
-    def mirror(self) -> TableMirror:
-        return TableMirror(self.name, "shop", "mirror", self.registry, self.letters, PLACEHOLDER)  # type: ignore[arg-type]
-
-    def batch(self, events: list[tuple[Any, ...]]) -> DataFrame:
-        return self.spark.createDataFrame([self._record(*e) for e in events], RECORD).persist()
-
-    def _record(self, key: Any, value: Any, old: Any = None, partition: int | None = None) -> tuple[Any, ...]:
-        partition = (key or 0) % 2 if partition is None else partition
-        offset = self.offsets[partition]
-        self.offsets[partition] += 1
-        key_bytes = wire(KEY_ID, self.key_schema, {"id": key}) if self.keyed and key is not None else None
-        data = value if value is None or isinstance(value, bytes) else wire(VALUE_ID, self.value_schema, value)
-        headers = None if old is None else [("__debezium.oldkey", json.dumps({"id": old}).encode())]
-        return (key_bytes, data, self.name, partition, offset, headers)
-
-    def apply(self, mirror: TableMirror, batch: DataFrame, number: int) -> Any:
-        seen = profile(batch)[self.name]
-        return mirror.mirror(batch, seen, number, self.spark.newSession())
-
-    def rows(self) -> list[tuple[Any, ...]]:
-        found = self.spark.table(f"lake.shop.{self.table}").select(*COLUMNS).orderBy("id").collect()
-        return [tuple(r) for r in found]
-
-
-RECORD = (
-    "key binary, value binary, topic string, partition int, offset long, headers array<struct<key:string,value:binary>>"
-)
-
-
-@pytest.fixture(autouse=True)
-def _timestamp(monkeypatch: pytest.MonkeyPatch) -> None:
-    original = Topic.batch
-    monkeypatch.setattr(Topic, "batch", lambda s, e: original(s, e).withColumn("timestamp", F.current_timestamp()))
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.label)
 def test_table_after_batches_and_after_a_replay_of_everything(spark: SparkSession, case: Case) -> None:
     topic = Topic(spark)
     mirror = topic.mirror()
-    batches = [topic.batch(events) for events in case.batches]
-    for number, batch in enumerate(batches):
+    for number, batch in enumerate([topic.batch(events) for events in case.batches]):
         topic.apply(mirror, batch, number)
     assert topic.rows() == case.rows
-    assert sorted(reason for _, _, reason in topic.letters.kept) == sorted(case.dead)
-    if case.dead:
-        return
-    snapshots = spark.table(f"lake.shop.{topic.table}.snapshots").count()
-    everything = reduce(DataFrame.union, batches)
-    outcome = topic.apply(topic.mirror(), everything, len(batches))
+    assert topic.letters.reasons == sorted(case.dead)
+    topic.assert_ledger_is_whole()
+    commits = len(topic.summaries())
+    everything = topic.everything()
+    outcome = topic.apply(topic.mirror(), everything, len(case.batches))
     assert outcome.skipped == everything.count()
     assert topic.rows() == case.rows
-    assert spark.table(f"lake.shop.{topic.table}.snapshots").count() == snapshots
+    assert len(topic.summaries()) == commits
+
+
+def test_every_record_is_counted_as_what_became_of_it(spark: SparkSession) -> None:
+    topic = Topic(spark)
+    mirror = topic.mirror()
+    topic.apply(mirror, topic.batch([create(1, 1, "a"), update(2, 1, "b"), create(3, 2, "c"), poison(b"x")]), 0)
+    topic.apply(mirror, topic.batch([delete(4, 1), tombstone(1), update(5, 9, "z", GONE), update(6, 9, "z", GONE)]), 1)
+    topic.apply(mirror, topic.batch([create(7, 4, "a"), truncate(8), create(9, 4, "b"), update(10, 4, "c")]), 2)
+    topic.apply(mirror, topic.batch([tombstone(4), poison(b"y")]), 3)
+    assert topic.rows() == [(4, "c", "d")]
+    counts = [commit.counts for commit in ledger.commits(topic.summaries())]
+    assert counts == [
+        Counts(merged=2, superseded=1, dead_lettered=1),
+        Counts(merged=1, superseded=1, dead_lettered=1, tombstones=1),
+        Counts(merged=1, superseded=2, truncates=1),
+        Counts(dead_lettered=1, tombstones=1),
+    ]
+    topic.assert_ledger_is_whole()
+
+
+def test_offsets_without_a_record_wait_for_the_next_commit(spark: SparkSession) -> None:
+    topic = Topic(spark)
+    mirror = topic.mirror()
+    nothing = topic.batch([create(1, 2, "a")]).where("false")
+    topic.apply(mirror, topic.batches[0], 0, {0: (0, 1), 1: (0, 0)})
+    topic.marker(0)
+    mirror.pass_over({0: (1, 2), 1: (0, 0)})
+    topic.marker(1)
+    topic.apply(mirror, nothing, 2, {0: (2, 2), 1: (0, 1)})
+    assert len(topic.summaries()) == 1
+    last = topic.batch([update(2, 2, "b")])
+    outcome = topic.apply(mirror, last, 3, {0: (2, 3), 1: (1, 1)})
+    assert (outcome.reread, topic.rows()) == (0, [(2, "b", "d")])
+    assert json.loads(topic.summaries()[-1]["lakehouse.offsets"]) == {"0": [1, 3], "1": [0, 1]}
+    topic.assert_ledger_is_whole()
+
+
+def test_a_table_that_was_dropped_is_made_whole_from_its_topic(spark: SparkSession) -> None:
+    topic = Topic(spark)
+    mirror = topic.mirror()
+    topic.apply(mirror, topic.batch([create(1, 1, "a"), create(2, 2, "b"), poison(b"x")]), 0)
+    spark.sql(f"DROP TABLE lake.shop.{topic.table}")
+    # The batch has records of one partition; the table lacks both.
+    outcome = topic.apply(mirror, topic.batch([update(3, 2, "c")]), 1, {0: (2, 3), 1: (1, 1)})
+    assert outcome.reread == 3
+    assert topic.rows() == [(1, "a", "d"), (2, "c", "d")]
+    topic.assert_ledger_is_whole()
+
+
+def test_a_table_that_was_dropped_is_found_by_the_next_process_though_nothing_new_came(spark: SparkSession) -> None:
+    topic = Topic(spark)
+    topic.apply(topic.mirror(), topic.batch([create(1, 1, "a"), create(2, 2, "b")]), 0)
+    spark.sql(f"DROP TABLE lake.shop.{topic.table}")
+    topic.apply(topic.mirror(), topic.everything().where("false"), 1, {0: (1, 1), 1: (1, 1)})
+    assert topic.rows() == [(1, "a", "d"), (2, "b", "d")]
+    topic.assert_ledger_is_whole()
+
+
+def test_a_table_that_was_rolled_back_is_made_whole_from_its_topic(spark: SparkSession) -> None:
+    topic = Topic(spark)
+    mirror = topic.mirror()
+    topic.apply(mirror, topic.batch([create(1, 1, "a"), create(2, 2, "b")]), 0)
+    first = spark.table(f"lake.shop.{topic.table}.snapshots").first()["snapshot_id"]
+    topic.apply(mirror, topic.batch([update(3, 1, "b"), delete(4, 2)]), 1)
+    spark.sql(f"CALL lake.system.rollback_to_snapshot('shop.{topic.table}', {first})")
+    topic.apply(mirror, topic.batch([create(5, 4, "d")]), 2, {0: (2, 3), 1: (2, 2)})
+    assert topic.rows() == [(1, "b", "d"), (4, "d", "d")]
+    topic.assert_ledger_is_whole()
+
+
+def test_an_old_value_is_not_taken_for_a_key_change_whose_other_half_is_yet_to_come(spark: SparkSession) -> None:
+    topic = Topic(spark)
+    mirror = topic.mirror()
+    topic.apply(mirror, topic.batch([create(1, 1, "a", "old"), create(2, 3, "b")]), 0)
+    moved = topic.batch([create(4, 2, "a", GONE, old=1)])
+    left = topic.batch([update(3, 1, "a", "new"), delete(4, 1), tombstone(1)])
+    topic.apply(mirror, moved, 1)
+    topic.apply(mirror, left, 2)
+    assert topic.rows() == [(3, "b", "d")]
+    assert topic.letters.reasons == ["unavailable_value"]
+    topic.assert_ledger_is_whole()
+
+
+def test_a_row_that_lost_a_value_never_takes_one_from_a_former_row_of_its_key(spark: SparkSession) -> None:
+    topic = Topic(spark)
+    mirror = topic.mirror()
+    topic.apply(mirror, topic.batch([create(1, 1, "a", "mine"), create(2, 2, "b", "another's")]), 0)
+    topic.apply(mirror, topic.batch([delete(4, 1), tombstone(1)]), 1)
+    lost = [delete(3, 2), tombstone(2), create(4, 2, "a", GONE, old=1), update(5, 2, "A", GONE)]
+    topic.apply(mirror, topic.batch(lost), 2)
+    assert topic.rows() == []
+    assert topic.letters.reasons == ["unavailable_value"]
+    topic.apply(mirror, topic.batch([update(6, 2, "A", "found")]), 3)
+    assert topic.rows() == [(2, "A", "found")]
+    topic.assert_ledger_is_whole()
 
 
 def test_a_replay_that_reaches_further_takes_only_what_is_new(spark: SparkSession) -> None:
@@ -214,7 +219,7 @@ def test_a_replay_that_reaches_further_takes_only_what_is_new(spark: SparkSessio
     topic.apply(topic.mirror(), first, 0)
     topic.apply(topic.mirror(), first.union(second), 0)
     assert topic.rows() == [(2, "c", "d"), (3, "x", "d"), (4, "b", "d")]
-    summary = spark.table(f"lake.shop.{topic.table}.snapshots").orderBy(F.desc("committed_at")).first()["summary"]
+    summary = topic.summaries()[-1]
     assert json.loads(summary["lakehouse.offsets"]) == {"0": [2, 3], "1": [0, 1]}
     assert json.loads(summary["lakehouse.positions"]) == {"0": 3, "1": 1}
 
@@ -225,7 +230,10 @@ def test_a_table_without_a_key_is_appended_to(spark: SparkSession) -> None:
     topic.apply(mirror, topic.batch([create(1, 1, "a"), create(2, 1, "a")]), 0)
     topic.apply(mirror, topic.batch([create(3, 1, "a"), update(4, 1, "b"), delete(5, 1)]), 1)
     assert topic.rows() == [(1, "a", "d")] * 3
-    assert [reason for _, _, reason in topic.letters.kept] == ["no_key", "no_key"]
+    assert topic.letters.reasons == ["no_key", "no_key"]
+    topic.apply(mirror, topic.batch([create(6, 7, "older"), truncate(7), create(8, 8, "newer")]), 2)
+    assert topic.rows() == [(8, "newer", "d")]
+    topic.assert_ledger_is_whole()
 
 
 def test_a_new_column_is_added_and_older_rows_have_none(spark: SparkSession) -> None:

@@ -1,0 +1,38 @@
+"""What a batch was planned to read: the offset range of every topic's partitions, whether or not they hold a record.
+
+Spark writes a batch's end into the checkpoint's offset log before it runs the batch, and takes the same end again after
+a crash. The records alone don't tell: transaction markers are offsets too, and a topic may have none in a batch.
+"""
+
+import json
+from pathlib import Path
+
+from pipelines.ledger import Ranges
+
+TopicOffsets = dict[str, dict[int, int]]
+
+
+class OffsetLog:
+    """The offset log of a streaming query with one Kafka source."""
+
+    def __init__(self, checkpoint: Path) -> None:
+        self._checkpoint = checkpoint
+
+    def ranges(self, batch: int) -> dict[str, Ranges]:
+        """Topic to partition to first offset and the one after the last, for the batch that is being run.
+
+        A partition that is new in the batch begins at 0: Spark stops the query where it doesn't. Raises OSError or
+        ValueError if the log isn't what Spark writes.
+        """
+        starts = self._offsets(f"offsets/{batch - 1}") if batch else self._offsets("sources/0/0")
+        ends = self._offsets(f"offsets/{batch}")
+        return {
+            topic: {partition: (starts.get(topic, {}).get(partition, 0), end) for partition, end in partitions.items()}
+            for topic, partitions in ends.items()
+        }
+
+    def _offsets(self, name: str) -> TopicOffsets:
+        # The source's offset is the last line; version and metadata stand before it.
+        content = (self._checkpoint / name).read_text(encoding="utf-8")
+        offsets = json.loads(content.splitlines()[-1])
+        return {topic: {int(p): int(offset) for p, offset in by.items()} for topic, by in offsets.items()}

@@ -1,0 +1,49 @@
+"""What the schema registry says of the records in a batch of one topic."""
+
+from dataclasses import dataclass
+
+from pipelines.decode import UNKNOWN_SCHEMA
+from pipelines.errors import UnknownSchema
+from pipelines.profile import TopicProfile
+from pipelines.registry import SchemaRegistry
+from pipelines.sources.postgres.envelope import NotAChangeEvent, TableShape, key_columns, table_shape
+from pipelines.sources.postgres.types import UnsupportedType
+
+
+@dataclass(frozen=True)
+class Schemas:
+    """The newest shape that can be used, if any, the writer schemas, and for each id that can't be used the reason.
+
+    ``keys``: the key's columns by the newest key schema; None if no record has one.
+    """
+
+    shape: TableShape | None
+    writers: dict[int, str]
+    rejected: dict[int, str]
+    keys: tuple[str, ...] | None
+
+
+def look_up(registry: SchemaRegistry, seen: TopicProfile) -> Schemas:
+    """The schemas of the ids that ``seen`` has. Raises RetryBatch while the registry doesn't answer."""
+    writers, rejected, shape = {}, {}, None
+    for identifier in sorted(seen.schema_ids, key=lambda i: seen.schema_ids[i]):
+        try:
+            writer = registry.schema(identifier)
+            shape = table_shape(seen.topic, writer)
+            writers[identifier] = writer
+        except UnknownSchema:
+            rejected[identifier] = UNKNOWN_SCHEMA
+        except NotAChangeEvent as error:
+            rejected[identifier] = f"foreign_schema: {error}"
+        except UnsupportedType as error:
+            rejected[identifier] = f"unsupported_type: {error}"
+    return Schemas(shape, writers, rejected, _keys(registry, seen))
+
+
+def _keys(registry: SchemaRegistry, seen: TopicProfile) -> tuple[str, ...] | None:
+    for identifier in sorted(seen.key_schema_ids, reverse=True):
+        try:
+            return key_columns(registry.schema(identifier))
+        except (UnknownSchema, NotAChangeEvent):
+            continue
+    return None

@@ -1,0 +1,97 @@
+"""The ledger's proof, from tables' histories alone: every offset of a topic is in one commit, and what became of it."""
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from pyiceberg.expressions import EqualTo
+from pyiceberg.table import Table
+
+from pipelines import ledger
+from services.verify import lake
+from services.verify.errors import CannotVerify
+from services.verify.progress import OnProgress, Progress, silent
+from services.verify.settings import StackSettings
+
+
+@dataclass
+class TableHistory:
+    """One table. ``complete``: its history is kept from the first commit on, so that its offsets must begin at 0.
+
+    ``offsets``: how many its commits account for; what of them is neither in ``counts`` nor in ``uncounted`` commits is
+    a marker of a transaction. ``letters``: those that the dead-letter table has of these offsets.
+    """
+
+    table: str
+    topic: str
+    complete: bool
+    commits: int = 0
+    uncounted: int = 0
+    offsets: int = 0
+    counts: ledger.Counts = field(default_factory=ledger.Counts)
+    letters: int = 0
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def markers(self) -> int:
+        """Offsets that aren't records."""
+        return self.offsets - self.counts.records
+
+    def to_json(self) -> dict[str, Any]:
+        """The history as plain data."""
+        return {**asdict(self), "markers": self.markers, "whole": not self.problems}
+
+
+def histories(
+    settings: StackSettings, names: Iterable[str] = (), on_progress: OnProgress = silent
+) -> list[TableHistory]:
+    """The history of every mirrored table, or of those named ``table`` or ``schema.table``. Raises Unreachable, and
+    CannotVerify for a name that no table has.
+    """
+    catalog = lake.open_catalog(settings)
+    wanted, found = set(names), []
+    pinned = [(table, p) for table in lake.tables(catalog, settings) if (p := lake.pin(table))]
+    called = [{p.source_table, f"{p.schema}.{p.source_table}"} for _, p in pinned]
+    unknown = wanted - {name for names in called for name in names}
+    if unknown:
+        raise CannotVerify(f"no table of the lake mirrors {', '.join(sorted(unknown))}.")
+    letters = lake.dead_letters(catalog)
+    for (table, pin), its_names in zip(pinned, called, strict=True):
+        if not wanted or wanted & its_names:
+            on_progress(Progress(pin.full_name, "reading its history"))
+            found.append(_history(table, pin, letters))
+    return found
+
+
+def _history(table: Table, pinned: lake.PinnedTable, letters: Table | None) -> TableHistory:
+    snapshots = list(lake.lineage(table))[::-1]
+    complete = not snapshots or snapshots[0].parent_snapshot_id is None
+    entries = ledger.commits(s.summary.additional_properties for s in snapshots if s.summary is not None)
+    found = TableHistory(pinned.full_name, pinned.topic, complete, len(entries))
+    found.problems = ledger.problems(entries, complete)
+    covered: dict[int, tuple[int, int]] = {}
+    for entry in entries:
+        if entry.counts is None:
+            found.uncounted += 1
+            continue
+        found.counts += entry.counts
+        for partition, (start, end) in entry.offsets.items():
+            found.offsets += end - start
+            first, last = covered.get(partition, (start, end))
+            covered[partition] = (min(first, start), max(last, end))
+    found.letters = 0 if letters is None else _count(letters, pinned.topic, covered)
+    # There may be more, from before the table was dropped or rolled back and read its topic again in other batches.
+    if found.letters < found.counts.dead_lettered:
+        found.problems.append(
+            f"its commits dead-lettered {found.counts.dead_lettered} records, and the dead-letter table has only"
+            f" {found.letters} of these offsets"
+        )
+    return found
+
+
+def _count(letters: Table, topic: str, covered: dict[int, tuple[int, int]]) -> int:
+    rows = letters.scan(
+        row_filter=EqualTo(term="topic", value=topic), selected_fields=("partition", "offset")
+    ).to_arrow()
+    spans = ((row["offset"], covered.get(row["partition"], (0, 0))) for row in rows.to_pylist())
+    return sum(start <= offset < end for offset, (start, end) in spans)

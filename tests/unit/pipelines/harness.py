@@ -1,0 +1,161 @@
+"""A topic, its table and what stands around them, for tests of the stages without servers."""
+
+import itertools
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from pipelines import ledger
+from pipelines.deadletters import within
+from pipelines.errors import UnknownSchema
+from pipelines.iceberg import Lake
+from pipelines.profile import TopicProfile, profile
+from pipelines.table import Outcome, TableMirror
+from tests.unit.pipelines.events import PLACEHOLDER, event, key_schema, value_schema, wire
+
+COLUMNS = {"id": "long", "name": ["null", "string"], "doc": ["null", "string"]}
+VALUE_ID, KEY_ID = 7, 8
+GONE = PLACEHOLDER
+RECORD = (
+    "key binary, value binary, topic string, partition int, offset long, headers array<struct<key:string,value:binary>>"
+)
+
+
+@dataclass
+class Letters:
+    """Stands where the dead-letter topic and table are; integration tests use the real ones."""
+
+    kept: dict[tuple[int, int], str] = field(default_factory=dict)
+
+    def write(self, letters: DataFrame, topic: str, batch: int, ranges: Any) -> None:
+        self.kept |= {(row.partition, row.offset): row.reason for row in letters.collect()}
+
+    @property
+    def reasons(self) -> list[str]:
+        return sorted(self.kept.values())
+
+
+class Registry:
+    def __init__(self, schemas: dict[int, str]) -> None:
+        self._schemas = schemas
+
+    def schema(self, schema_id: int) -> str:
+        if schema_id not in self._schemas:
+            raise UnknownSchema(str(schema_id))
+        return self._schemas[schema_id]
+
+
+def row(key: int, name: str | None = None, doc: str | None = None) -> dict[str, Any]:
+    return {"id": key, "name": name, "doc": doc}
+
+
+def create(lsn: int, key: int, name: str, doc: str = "d", old: int | None = None) -> tuple[Any, ...]:
+    return (key, event("c", lsn, row(key, name, doc)), old)
+
+
+def update(lsn: int, key: int, name: str, doc: str = "d") -> tuple[Any, ...]:
+    return (key, event("u", lsn, row(key, name, doc)), None)
+
+
+def delete(lsn: int, key: int) -> tuple[Any, ...]:
+    return (key, event("d", lsn, None, row(key)), None)
+
+
+def tombstone(key: int) -> tuple[Any, ...]:
+    return (key, None, None)
+
+
+def truncate(lsn: int, partition: int = 0) -> tuple[Any, ...]:
+    return (None, event("t", lsn), None, partition)
+
+
+def poison(data: bytes, partition: int = 0) -> tuple[Any, ...]:
+    return (None, data, None, partition)
+
+
+_topics = itertools.count()
+
+
+class Topic:
+    """A topic of its own for each case: gives offsets by partition, batches as Spark's Kafka source would, and what it
+    held before, as Kafka would.
+    """
+
+    def __init__(self, spark: SparkSession, keyed: bool = True) -> None:
+        self.spark, self.keyed = spark, keyed
+        self.table = f"t{next(_topics)}"
+        self.name = f"shop.public.{self.table}"
+        self.value_schema, self.key_schema = value_schema(self.table, COLUMNS), key_schema(self.table, {"id": "long"})
+        self.registry = Registry({VALUE_ID: self.value_schema, KEY_ID: self.key_schema})
+        self.letters = Letters()
+        self.offsets = [0, 0]
+        self.batches: list[DataFrame] = []
+
+    def mirror(self) -> TableMirror:
+        """What a new process would begin with."""
+        return TableMirror(self.name, "shop", "mirror", self.registry, self.letters, self, PLACEHOLDER)  # type: ignore[arg-type]
+
+    def batch(self, events: list[tuple[Any, ...]]) -> DataFrame:
+        """The records of ``events``, at the next offsets."""
+        records = self.spark.createDataFrame([self._record(*e) for e in events], RECORD)
+        self.batches.append(records.withColumn("timestamp", F.current_timestamp()).persist())
+        return self.batches[-1]
+
+    def marker(self, partition: int) -> None:
+        """An offset without a record, as the end of a transaction is."""
+        self.offsets[partition] += 1
+
+    def everything(self) -> DataFrame:
+        """All records so far."""
+        return reduce(DataFrame.union, self.batches)
+
+    def read(
+        self, session: SparkSession, topic: str, ranges: ledger.Ranges
+    ) -> Iterator[tuple[ledger.Ranges, DataFrame]]:
+        """As pipelines.history.TopicHistory does."""
+        if ranges:
+            yield ranges, self.everything().where(within(ranges))
+
+    def _record(self, key: Any, value: Any, old: Any = None, partition: int | None = None) -> tuple[Any, ...]:
+        partition = (key or 0) % 2 if partition is None else partition
+        offset = self.offsets[partition]
+        self.offsets[partition] += 1
+        key_bytes = wire(KEY_ID, self.key_schema, {"id": key}) if self.keyed and key is not None else None
+        data = value if value is None or isinstance(value, bytes) else wire(VALUE_ID, self.value_schema, value)
+        headers = None if old is None else [("__debezium.oldkey", json.dumps({"id": old}).encode())]
+        return (key_bytes, data, self.name, partition, offset, headers)
+
+    def apply(
+        self, mirror: TableMirror, batch: DataFrame, number: int, planned: ledger.Ranges | None = None
+    ) -> Outcome:
+        """Mirror a batch; its plan is what its records span, unless one is given."""
+        seen = profile(batch).get(self.name) or TopicProfile(self.name)
+        return mirror.mirror(batch, seen, planned or seen.ranges, number, self.spark.newSession())
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        """The table's rows, by key."""
+        found = self.spark.table(f"lake.shop.{self.table}").select(*COLUMNS).orderBy("id").collect()
+        return [tuple(r) for r in found]
+
+    def summaries(self) -> list[dict[str, str]]:
+        """The summaries of the current snapshot and its ancestors, oldest first."""
+        table = Lake(self.spark).table("shop", self.table)
+        return list(table.summaries())[::-1] if table else []
+
+    def assert_ledger_is_whole(self) -> ledger.Counts:
+        """The table's history holds every offset of the topic once, and accounts for every record. The sum of it."""
+        history = ledger.commits(self.summaries())
+        assert ledger.problems(history, complete=True) == []
+        assert ledger.read(reversed(self.summaries())).positions == {
+            partition: end for partition, end in enumerate(self.offsets) if end
+        }
+        counts = sum((commit.counts for commit in history if commit.counts), start=ledger.Counts())
+        assert counts.records == self.everything().count()
+        # More letters than this table's commits counted may be there from before it was dropped or rolled back.
+        assert counts.dead_lettered <= len(self.letters.kept)
+        return counts

@@ -1,0 +1,130 @@
+"""Random histories in random batches against a dictionary: whatever the cuts, restarts, drops and rollbacks, the table
+never holds a value that its source didn't.
+
+The number of examples comes from MODEL_EXAMPLES (`make test-model` sets it higher); a failing one is printed, with what
+reproduces it.
+"""
+
+import os
+from dataclasses import dataclass, field
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+
+from pipelines.deadletters import within
+from pipelines.iceberg import Lake
+from tests.unit.pipelines.harness import GONE, Topic, create, delete, poison, tombstone, truncate, update
+
+KEYS = st.integers(1, 4)
+EXAMPLES = int(os.environ.get("MODEL_EXAMPLES", "5"))
+Row = tuple[str, str]
+
+CHANGE = st.one_of(
+    st.tuples(st.just("write"), KEYS, st.booleans()),
+    st.tuples(st.just("write"), KEYS, st.booleans()),
+    st.tuples(st.just("delete"), KEYS),
+    st.tuples(st.just("move"), KEYS, KEYS),
+    st.tuples(st.just("truncate"), st.integers(0, 1)),
+    st.tuples(st.just("poison"), st.integers(0, 1)),
+)
+BETWEEN = st.sampled_from(["nothing", "nothing", "nothing", "restart", "drop", "roll back"])
+
+
+@dataclass
+class Source:
+    """The source's table, and the events that its changes made."""
+
+    rows: dict[int, Row] = field(default_factory=dict)
+    events: list[tuple[Any, ...]] = field(default_factory=list)
+    lsn: int = 0
+
+    def apply(self, kind: str, *arguments: Any) -> None:
+        self.lsn += 1
+        getattr(self, "_" + kind)(*arguments)
+
+    def _write(self, key: int, new_document: bool) -> None:
+        name, document = f"name {self.lsn}", f"document {self.lsn}"
+        if key not in self.rows:
+            self.events.append(create(self.lsn, key, name, document))
+        elif new_document:
+            self.events.append(update(self.lsn, key, name, document))
+        else:
+            document = self.rows[key][1]
+            self.events.append(update(self.lsn, key, name, GONE))
+        self.rows[key] = (name, document)
+
+    def _delete(self, key: int) -> None:
+        if self.rows.pop(key, None):
+            self.events += [delete(self.lsn, key), tombstone(key)]
+
+    def _move(self, old: int, new: int) -> None:
+        if old in self.rows and new not in self.rows:
+            name, _ = self.rows[new] = self.rows.pop(old)
+            self.events += [delete(self.lsn, old), tombstone(old), create(self.lsn, new, name, GONE, old=old)]
+
+    def _truncate(self, partition: int) -> None:
+        self.rows.clear()
+        self.events.append(truncate(self.lsn, partition))
+
+    def _poison(self, partition: int) -> None:
+        self.events.append(poison(b"not avro", partition))
+
+
+@settings(
+    max_examples=EXAMPLES, deadline=None, database=None, print_blob=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
+)  # fmt: skip
+@given(
+    changes=st.lists(CHANGE, min_size=4, max_size=30),
+    cuts=st.lists(st.tuples(st.integers(0, 8), st.integers(0, 8), BETWEEN), min_size=1, max_size=5),
+)
+def test_the_table_equals_the_dictionary(
+    spark: SparkSession, changes: list[tuple[Any, ...]], cuts: list[tuple[int, int, str]]
+) -> None:
+    source, topic = Source(), Topic(spark)
+    source.apply("write", 1, True)
+    for change in changes:
+        source.apply(*change)
+    topic.batch(source.events)
+    _run(topic, cuts)
+    found = {key: (name, document) for key, name, document in topic.rows()}
+    uncertain = _keys_of_letters(topic)
+    for key in found.keys() | source.rows.keys():
+        if key not in uncertain or key in found:
+            assert found.get(key) == source.rows.get(key), f"key {key}"
+    topic.assert_ledger_is_whole()
+
+
+def _run(topic: Topic, cuts: list[tuple[int, int, str]]) -> None:
+    everything, ends = topic.everything(), topic.offsets
+    mirror, reached = topic.mirror(), [0, 0]
+    # The last batch takes what is left, and one more of a new process finds what the last drop or rollback took.
+    for number, (first, second, between) in enumerate([*cuts, (10_000, 10_000, "restart"), (0, 0, "nothing")]):
+        following = [min(reached[0] + first, ends[0]), min(reached[1] + second, ends[1])]
+        planned = {partition: (reached[partition], following[partition]) for partition in (0, 1)}
+        topic.apply(mirror, everything.where(within(planned)), number, planned)
+        reached = following
+        _disturb(topic, between)
+        if between == "restart":
+            mirror = topic.mirror()
+
+
+def _disturb(topic: Topic, between: str) -> None:
+    table = Lake(topic.spark).table("shop", topic.table)
+    if table is None:
+        return
+    if between == "drop":
+        topic.spark.sql(f"DROP TABLE lake.shop.{topic.table}")
+    elif between == "roll back" and topic.summaries():
+        name = f"lake.shop.{topic.table}"
+        oldest = topic.spark.table(f"{name}.history").where("is_current_ancestor").orderBy("made_current_at").first()
+        topic.spark.sql(f"CALL lake.system.set_current_snapshot('shop.{topic.table}', {oldest['snapshot_id']})")
+
+
+def _keys_of_letters(topic: Topic) -> set[int]:
+    records = topic.everything().where("key is not null").select("partition", "offset", "key").collect()
+    return {
+        record["key"][-1] // 2 for record in records if (record["partition"], record["offset"]) in topic.letters.kept
+    }
