@@ -1,7 +1,7 @@
 """A batch: every captured topic's records, split by table and merged side by side."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -20,6 +20,7 @@ from pipelines.profile import TopicProfile, profile
 from pipelines.read import HEARTBEAT_TABLE
 from pipelines.registry import SchemaRegistry
 from pipelines.settings import MirrorSettings
+from pipelines.sources.postgres.schema_log import SchemaLog
 from pipelines.table import Outcome, TableMirror
 
 PIPELINE = "mirror"
@@ -35,6 +36,7 @@ class BatchMirror:
         self._letters = DeadLetters(spark, settings.kafka_bootstrap, PIPELINE)
         self._history = TopicHistory(settings.kafka_bootstrap, settings.max_offsets_per_trigger)
         self._offsets = OffsetLog(settings.checkpoint)
+        self._schema_log = SchemaLog(settings.kafka_bootstrap, self._registry, settings.source_name)
         self._tables: dict[str, TableMirror] = {}
         self._pool = ThreadPoolExecutor(TABLES_SIDE_BY_SIDE, thread_name_prefix="table")
         # A session's settings carry one commit's ledger, so a session serves one table at a time.
@@ -53,37 +55,45 @@ class BatchMirror:
             topics = profile(batch)
             profiled = time.monotonic()
             planned = self._planned(number)
+            altered = self._altered(topics)
+            due = {t for t in planned if t in topics or t in altered or t not in self._tables}
             jobs = [
-                self._pool.submit(self._one, batch, topics.get(topic) or TopicProfile(topic), ranges, number)
-                for topic, ranges in planned.items()
-                if topic in topics or topic not in self._tables
+                self._pool.submit(self._one, batch, topics.get(t) or TopicProfile(t), planned[t], number, t in altered)
+                for t in planned
+                if t in due
             ]
             outcomes = [job.result() for job in jobs]
-            for topic in planned.keys() - topics.keys():
+            for topic in planned.keys() - due:
                 self._tables[topic].pass_over(planned[topic])
         finally:
             batch.unpersist()
-        if any(outcome.rows or outcome.reread for outcome in outcomes):
+        if any(outcome.rows or outcome.reread or outcome.schema_changes for outcome in outcomes):
             self._report(number, outcomes, profiled - started, time.monotonic() - started)
 
     def _planned(self, number: int) -> dict[str, Ranges]:
         """The batch's offset ranges by topic of a table. A topic that has nothing yet is left out."""
-        heartbeat = f"{self._settings.source_name}.{HEARTBEAT_TABLE}"
+        own = (f"{self._settings.source_name}.{HEARTBEAT_TABLE}", self._schema_log.topic)
         return {
             topic: ranges
             for topic, ranges in self._offsets.ranges(number).items()
-            if topic != heartbeat and any(end for _, end in ranges.values())
+            if topic not in own and any(end for _, end in ranges.values())
         }
 
-    def _one(self, batch: DataFrame, seen: TopicProfile, planned: Ranges, number: int) -> Outcome:
+    def _altered(self, topics: Mapping[str, TopicProfile]) -> set[str]:
+        """Topics whose tables' schema the log has news of: at first of all, then when a batch has records of it."""
+        if self._tables and self._schema_log.topic not in topics:
+            return set()
+        return {f"{self._settings.source_name}.{schema}.{name}" for schema, name in self._schema_log.catch_up()}
+
+    def _one(self, batch: DataFrame, seen: TopicProfile, planned: Ranges, number: int, altered: bool) -> Outcome:
         mirror = self._tables.get(seen.topic)
         if mirror is None:
             mirror = self._tables[seen.topic] = TableMirror(
                 seen.topic, self._settings.source_name, PIPELINE, self._registry, self._letters, self._history,
-                self._settings.unavailable_value,
+                self._schema_log, self._settings.unavailable_value,
             )  # fmt: skip
         with self._session() as session:
-            return mirror.mirror(batch, seen, planned, number, session)
+            return mirror.mirror(batch, seen, planned, number, session, altered)
 
     @contextmanager
     def _session(self) -> Iterator[SparkSession]:
@@ -106,6 +116,7 @@ class BatchMirror:
             batch=number,
             rows={o.topic: o.rows + o.reread for o in sorted(outcomes, key=lambda o: o.topic) if o.rows or o.reread},
             **asdict(counts),
+            schema_changes={o.topic: o.schema_changes for o in outcomes if o.schema_changes},
             skipped=sum(outcome.skipped for outcome in outcomes),
             reread=sum(outcome.reread for outcome in outcomes),
             tables_committed=sum(outcome.committed for outcome in outcomes),

@@ -49,7 +49,7 @@ def decode(
         "partition",
         "offset",
         F.col("event.op").alias("op"),
-        F.col("event.source.lsn").alias("lsn"),
+        _lsn().alias("lsn"),
         F.timestamp_micros("event.source.ts_us").alias("committed_at"),
         F.struct(*[_value(c).alias(c.name) for c in shape.columns]).alias("row"),
         F.struct(
@@ -74,6 +74,14 @@ def _old_key() -> Column:
     return F.get(header, 0)["value"].cast("string")
 
 
+def _lsn() -> Column:
+    """The log position of the change. What an incremental snapshot read has none: it is as new as the newest one that
+    the connector had sent by then, and had seen committed.
+    """
+    sent = F.from_json("event.source.sequence", "array<string>").cast("array<bigint>")
+    return F.coalesce(F.col("event.source.lsn"), F.array_max(sent))
+
+
 def _raw(column: SourceColumn) -> Column:
     return F.col("image").getField(column.name)
 
@@ -93,9 +101,7 @@ def schema_problem(identifier: Column, rejected: Mapping[int, str]) -> Column:
 def _problem(shape: TableShape, rejected: Mapping[int, str]) -> Column:
     problem = schema_problem(F.col("schema_id"), rejected)
     has_row = F.col("image").isNotNull() | (F.col("event.op") == "t")
-    problem = problem.when(
-        F.col("event.op").isNull() | ~has_row | F.col("event.source.lsn").isNull(), F.lit(UNDECODABLE)
-    )
+    problem = problem.when(F.col("event.op").isNull() | ~has_row | _lsn().isNull(), F.lit(UNDECODABLE))
     for column in shape.columns:
         if column.type.fallible:
             lost = (F.col("event.op") != "d") & _raw(column).isNotNull() & _value(column).isNull()

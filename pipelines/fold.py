@@ -23,6 +23,7 @@ TECHNICAL = {
     "_kafka_offset": "offset",
     "_lsn": "lsn",
     "_committed_at": "committed_at",
+    "_op": "op",
 }
 OP, KEEP, LOST = "__op", "__keep", "__lost"
 

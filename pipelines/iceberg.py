@@ -1,7 +1,7 @@
 """Iceberg tables through the catalog that the Spark session already has: create, look up, read snapshot summaries."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from threading import Lock
 from typing import Any
 
@@ -48,10 +48,28 @@ class LakeTable:
         """Column name to Iceberg type, as Iceberg prints it."""
         return {field.name(): field.type().toString() for field in self._table.schema().columns()}
 
-    def add_columns(self, jvm: Any, schema: dict[str, Any]) -> None:
-        """Add the columns of ``schema`` (Iceberg's JSON form) that the table lacks, as optional columns, at its end."""
-        wider = jvm.org.apache.iceberg.SchemaParser.fromJson(json.dumps(schema))
-        self._table.updateSchema().unionByNameWith(wider).commit()
+    def set_properties(self, properties: Mapping[str, str], remove: Iterable[str] = ()) -> None:
+        """Set and remove table properties, in one commit."""
+        update = self._table.updateProperties()
+        for key, value in properties.items():
+            update = update.set(key, value)
+        for key in remove:
+            update = update.remove(key)
+        update.commit()
+
+    def alter(self, steps: Sequence[Callable[[Any], Any]], properties: Mapping[str, str]) -> None:
+        """Change the schema and set properties, in one commit, which is seen at once.
+
+        ``steps``: each takes Iceberg's UpdateSchema and gives it back with changes, and sees what the one before did.
+        """
+        transaction = self._table.newTransaction()
+        for step in steps:
+            step(transaction.updateSchema()).commit()
+        update = transaction.updateProperties()
+        for key, value in properties.items():
+            update = update.set(key, value)
+        update.commit()
+        transaction.commitTransaction()
         self._table.refresh()
 
     def commit_nothing(self, summary: Mapping[str, str]) -> None:

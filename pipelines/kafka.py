@@ -1,15 +1,19 @@
-"""Asking Kafka about offsets: what every client here has in common."""
+"""Kafka without Spark: asking for offsets, and reading the few records that a process needs itself."""
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
-from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Message, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import OffsetSpec
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_exponential
 
+from pipelines.errors import RetryBatch, StopPipeline
+
 ANSWER_SECONDS = 10.0
+POLL_SECONDS = 1.0
+SILENT_POLLS = 30
 LATEST: Any = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 EARLIEST: Any = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 
@@ -53,6 +57,51 @@ def list_offsets(
         return {}
     futures = admin.list_offsets(request, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=ANSWER_SECONDS)
     return {(tp.topic, tp.partition): future.result().offset for tp, future in futures.items()}
+
+
+def read_range(bootstrap: str, topic: str, ranges: Mapping[int, tuple[int, int]]) -> Iterator[Message]:
+    """Committed records of ``ranges`` (partition to first offset and the one after the last), in offset order by
+    partition. Raises StopPipeline where an offset isn't held any more, RetryBatch when nothing is heard for long.
+    """
+    left = {partition: end for partition, (start, end) in ranges.items() if start < end}
+    if not left:
+        return
+    config = client_config(bootstrap) | {
+        "group.id": "lakehouse.reader", "enable.auto.commit": False, "isolation.level": "read_committed",
+        "enable.partition.eof": True, "auto.offset.reset": "error", "fetch.wait.max.ms": 50,
+        "queued.max.messages.kbytes": 32768,
+    }  # fmt: skip
+    consumer = Consumer(config)
+    try:
+        consumer.assign([TopicPartition(topic, partition, ranges[partition][0]) for partition in left])
+        silent = 0
+        while left:
+            message = consumer.poll(POLL_SECONDS)
+            silent = silent + 1 if message is None else 0
+            if message is None:
+                if silent > SILENT_POLLS:
+                    raise RetryBatch(f"no record of {topic} for {SILENT_POLLS} s")
+                continue
+            yield from _taken(consumer, message, topic, left)
+    finally:
+        consumer.close()
+
+
+def _taken(consumer: Consumer, message: Message, topic: str, left: dict[int, int]) -> Iterator[Message]:
+    partition, offset, error = message.partition() or 0, message.offset() or 0, message.error()
+    if error is not None and error.code() == KafkaError._AUTO_OFFSET_RESET:
+        raise StopPipeline(f"{topic} doesn't hold the records any more that the lake lacks: {error.str()}")
+    if error is not None and error.code() != KafkaError._PARTITION_EOF:
+        raise KafkaException(error)
+    end = left.get(partition)
+    if end is None:
+        return
+    # The end of a partition is reported at an offset past the markers of transactions, which are no records.
+    if error is None and offset < end:
+        yield message
+    if offset >= end - (error is None):
+        del left[partition]
+        consumer.pause([TopicPartition(topic, partition)])
 
 
 def _is_passing(error: BaseException) -> bool:

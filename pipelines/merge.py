@@ -9,6 +9,8 @@ from pyspark.sql import SparkSession
 from pipelines.fold import DELETE, KEEP, OP, TECHNICAL
 from pipelines.identifiers import literal, quote
 
+READ = "r"
+NEWER = f"(c._lsn >= t._lsn OR c._op = '{READ}' OR t._op = '{READ}')"
 SNAPSHOT_PROPERTY = "spark.sql.iceberg.snapshot-property."
 
 
@@ -35,7 +37,9 @@ class MergePlan:
 def merge_sql(plan: MergePlan) -> str:
     """The MERGE statement: deletes, updates and inserts; an older event never replaces a newer row.
 
-    Without a key nothing matches: every change is inserted, and a truncate clears what is older.
+    What is older the log position tells, but not of what a snapshot read: that is as new as its place in the topic,
+    while a change that was being made meanwhile may have an older position, and comes after it. Without a key nothing
+    matches: every change is inserted, and a truncate clears what is older.
     """
     same = [f"t.{quote(k)} = c.{quote(k)}" for k in plan.keys] or ["false"]
     condition = " AND ".join([*same, *_bounds(plan), *_among(plan)])
@@ -46,8 +50,8 @@ def merge_sql(plan: MergePlan) -> str:
     values = ", ".join(f"c.{quote(name)}" for name in every)
     lines = [
         f"MERGE INTO {plan.target} AS t USING {plan.changes} AS c ON {condition}",
-        f"WHEN MATCHED AND c._lsn >= t._lsn AND c.{OP} = '{DELETE}' THEN DELETE",
-        f"WHEN MATCHED AND c._lsn >= t._lsn THEN UPDATE SET {assignments}",
+        f"WHEN MATCHED AND {NEWER} AND c.{OP} = '{DELETE}' THEN DELETE",
+        f"WHEN MATCHED AND {NEWER} THEN UPDATE SET {assignments}",
         f"WHEN NOT MATCHED AND c.{OP} <> '{DELETE}'{complete} THEN INSERT ({names}) VALUES ({values})",
     ]
     if plan.truncated_lsn is not None:

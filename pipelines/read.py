@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame, SparkSession
 
 from pipelines.settings import MirrorSettings
+from pipelines.sources.postgres.schema_log import SCHEMA_CHANGES
 
 HEARTBEAT_TABLE = "lakehouse.heartbeat"
 OPTIONS = {
@@ -24,11 +25,13 @@ OPTIONS = {
 
 
 def topic_pattern(settings: MirrorSettings) -> str:
-    """A Java regular expression for every captured table's topic, and for the heartbeat, which keeps lag visible."""
+    """A Java regular expression for every captured table's topic, for the heartbeat, which keeps lag visible, and for
+    the schema log, which tables follow.
+    """
     prefix = re.escape(settings.source_name)
     schemas = "|".join(re.escape(schema) for schema in settings.schemas)
     # Spark looks for the pattern anywhere in a name, so both ends are tied.
-    return rf"^{prefix}\.(({schemas})\..+|{re.escape(HEARTBEAT_TABLE)})$"
+    return rf"^{prefix}\.(({schemas})\..+|{re.escape(HEARTBEAT_TABLE)}|{re.escape(SCHEMA_CHANGES)})$"
 
 
 def read_stream(spark: SparkSession, settings: MirrorSettings) -> DataFrame:

@@ -1,5 +1,6 @@
 """What the schema registry says of the records in a batch of one topic."""
 
+import json
 from dataclasses import dataclass
 
 from pipelines.decode import UNKNOWN_SCHEMA
@@ -12,32 +13,40 @@ from pipelines.sources.postgres.types import UnsupportedType
 
 @dataclass(frozen=True)
 class Schemas:
-    """The newest shape that can be used, if any, the writer schemas, and for each id that can't be used the reason.
-
-    ``keys``: the key's columns by the newest key schema; None if no record has one.
+    """``written``: each shape that the records were written in, with its writer schemas by id, the newest last.
+    ``rejected``: for each id that can't be used the reason. ``keys``: the key's columns by the newest key schema; None
+    if no record has one.
     """
 
-    shape: TableShape | None
-    writers: dict[int, str]
+    written: tuple[tuple[TableShape, dict[int, str]], ...]
     rejected: dict[int, str]
     keys: tuple[str, ...] | None
+
+    @property
+    def shape(self) -> TableShape | None:
+        """The newest shape that can be used."""
+        return self.written[-1][0] if self.written else None
 
 
 def look_up(registry: SchemaRegistry, seen: TopicProfile) -> Schemas:
     """The schemas of the ids that ``seen`` has. Raises RetryBatch while the registry doesn't answer."""
-    writers, rejected, shape = {}, {}, None
+    written: dict[str, tuple[TableShape, dict[int, str]]] = {}
+    rejected = {}
     for identifier in sorted(seen.schema_ids, key=lambda i: seen.schema_ids[i]):
         try:
             writer = registry.schema(identifier)
             shape = table_shape(seen.topic, writer)
-            writers[identifier] = writer
         except UnknownSchema:
             rejected[identifier] = UNKNOWN_SCHEMA
         except NotAChangeEvent as error:
             rejected[identifier] = f"foreign_schema: {error}"
         except UnsupportedType as error:
             rejected[identifier] = f"unsupported_type: {error}"
-    return Schemas(shape, writers, rejected, _keys(registry, seen))
+        else:
+            same = json.dumps([(column.name, column.avro) for column in shape.columns])
+            _, writers = written.pop(same, (shape, {}))
+            written[same] = shape, writers | {identifier: writer}
+    return Schemas(tuple(written.values()), rejected, _keys(registry, seen))
 
 
 def _keys(registry: SchemaRegistry, seen: TopicProfile) -> tuple[str, ...] | None:

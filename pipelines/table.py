@@ -1,10 +1,10 @@
 """One table's share of a batch: ledger → decode → admit → fold → evolve → merge."""
 
-import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
@@ -19,9 +19,12 @@ from pipelines.history import TopicHistory
 from pipelines.iceberg import Lake, LakeTable
 from pipelines.inherit import inherit
 from pipelines.merge import MergePlan, append_sql, commit, merge_sql
-from pipelines.profile import TopicProfile, profile
+from pipelines.profile import TopicProfile, profile, schema_id
+from pipelines.refit import refit
 from pipelines.registry import SchemaRegistry
+from pipelines.schema_plan import Change, Target, target
 from pipelines.sources.postgres.envelope import TableShape
+from pipelines.sources.postgres.schema_log import SchemaLog, TableVersions
 
 FEW_CHANGES = 5_000
 
@@ -38,6 +41,7 @@ class Outcome:
     skipped: int = 0
     reread: int = 0
     counts: ledger.Counts = field(default_factory=ledger.Counts)
+    schema_changes: list[str] = field(default_factory=list)
     committed: bool = False
     oldest_commit: float | None = None
     newest_commit: float | None = None
@@ -76,10 +80,13 @@ class TableMirror:
         registry: SchemaRegistry,
         letters: DeadLetters,
         history: TopicHistory,
+        schema_log: SchemaLog,
         placeholder: str,
     ) -> None:
         self.topic, self._source, self._pipeline = topic, source, pipeline
         self._registry, self._letters, self._history, self._placeholder = registry, letters, history, placeholder
+        self._schema_log = schema_log
+        self._known_ids: set[int] = set()
         self._forget()
 
     def _forget(self) -> None:
@@ -90,24 +97,41 @@ class TableMirror:
         self._read: dict[int, int] = {}
         self._untold = ledger.Counts()
 
+    @property
+    def _name(self) -> tuple[str, str]:
+        _, schema, name = self.topic.split(".", 2)
+        return schema, name
+
     def mirror(
-        self, batch: DataFrame, seen: TopicProfile, planned: ledger.Ranges, number: int, session: SparkSession
+        self,
+        batch: DataFrame,
+        seen: TopicProfile,
+        planned: ledger.Ranges,
+        number: int,
+        session: SparkSession,
+        schema_changed: bool = False,
     ) -> Outcome:
         """Bring the topic's part of ``batch`` into the table. What the ledger already holds is skipped, and what lies
         between the ledger and the batch is read from Kafka first, in commits of its own.
 
-        ``planned``: the batch's offset range of every partition of the topic. Raises StopPipeline where Kafka doesn't
-        hold what the table lacks, or the table can't follow the source's schema.
+        ``planned``: the batch's offset range of every partition of the topic. ``schema_changed``: the schema log has
+        news of the table, which it follows even if no row has come since. Raises StopPipeline where Kafka doesn't hold
+        what the table lacks, or the table can't follow the source's schema.
         """
         outcome = Outcome(self.topic, rows=seen.rows)
         try:
             with outcome.stage("ledger"):
                 self._look(Lake(session))
+                if self._table is not None:
+                    evolve.backfill(session, self._table)
             for ranges, records in self._history.read(session, self.topic, self._reached().skipped(planned)):
                 self._reread(records, ranges, number, session, outcome)
                 self._look(Lake(session))
             raw = batch.where(F.col("topic") == self.topic)
             self._take(raw, seen, planned, number, session, outcome)
+            if schema_changed and self._table is not None:
+                with outcome.stage("evolve"):
+                    self._follow(self._table, number, session, outcome)
         except BaseException:
             self._forget()
             raise
@@ -121,7 +145,7 @@ class TableMirror:
 
     def _look(self, lake: Lake) -> None:
         """See the table as it is now: somebody may have dropped it or rolled it back."""
-        _, schema, name = self.topic.split(".", 2)
+        schema, name = self._name
         self._table = lake.table(evolve.lake_namespace(self._source, schema), name)
         found = ledger.read(self._table.summaries()) if self._table else ledger.Ledger()
         if found != self._ledger:
@@ -170,12 +194,12 @@ class TableMirror:
         if found.shape is None:
             self._reject_all(part, found)
             return
-        keys = found.keys
-        if keys is None:
-            keys = tuple(json.loads(self._table.properties[evolve.KEY_COLUMNS])) if self._table else ()
-        shape = found.shape
-        decoded = decode(part.raw, shape, found.writers, found.rejected, self._placeholder)
-        rows = admit(decoded, keys).persist()
+        versions = self._versions(part.seen)
+        has = evolve.applied(self._table, versions) if self._table else None
+        keys = found.keys if found.keys is not None else has.keys if has else ()
+        wanted = target(found.shape, keys, versions, has)
+        rows = admit(self._decode(part.raw, found, wanted, versions), wanted.keys).persist()
+        shape, keys = replace(found.shape, columns=wanted.columns), wanted.keys
         try:
             with part.outcome.stage("decode"):
                 facts = batch_facts(rows, shape, keys)
@@ -184,7 +208,8 @@ class TableMirror:
             if facts.dead:
                 letters.append(rejected(part.raw, rows.where(F.col("problem").isNotNull())))
             if facts.live or facts.truncated is not None:
-                self._merge(part, rows, shape, keys, facts, letters)
+                evolving = partial(evolve.fit, wanted=wanted, versions=versions, shape=found.shape)
+                self._merge(part, rows, shape, keys, facts, letters, versions.replaced_at, evolving)
             else:
                 self._bury(part, letters)
                 counts = ledger.Counts(dead_lettered=facts.dead, tombstones=part.seen.tombstones)
@@ -192,21 +217,60 @@ class TableMirror:
         finally:
             rows.unpersist()
 
+    def _versions(self, seen: TopicProfile) -> TableVersions:
+        """What the schema log says. A change stands there before the first record that was written after it."""
+        if not seen.schema_ids.keys() <= self._known_ids:
+            self._schema_log.catch_up()
+            self._known_ids |= seen.schema_ids.keys()
+        return self._schema_log.table(*self._name)
+
+    def _decode(self, raw: DataFrame, found: schemas.Schemas, wanted: Target, versions: TableVersions) -> DataFrame:
+        """Change rows in the columns that the table shall have, each read by the schema that it was written with."""
+        *older, (shape, writers) = found.written
+        others = [identifier for _, ids in older for identifier in ids]
+        identifier = schema_id("value")
+        newest = raw.where(identifier.isNull() | ~identifier.isin(others)) if others else raw
+        decoded = decode(newest, shape, writers, found.rejected, self._placeholder)
+        rows = refit(decoded, shape, wanted, versions)
+        for shape, writers in older:
+            decoded = decode(raw.where(identifier.isin(list(writers))), shape, writers, {}, self._placeholder)
+            rows = rows.unionByName(refit(decoded, shape, wanted, versions))
+        return rows
+
+    def _follow(self, table: LakeTable, number: int, session: SparkSession, outcome: Outcome) -> None:
+        versions = self._schema_log.table(*self._name)
+        wanted = target(None, (), versions, evolve.applied(table, versions))
+        if wanted.version is None:
+            return
+        done = evolve.fit(Lake(session), table, wanted=wanted, versions=versions, shape=None)
+        outcome.schema_changes += [str(change) for change in done]
+        evolve.backfill(session, table)
+        if (versions.replaced_at or 0) > (self._known().truncated_lsn or 0):
+            reached = self._known().after({}, versions.replaced_at)
+            statement = f"DELETE FROM {table.sql_name} WHERE _lsn < {versions.replaced_at:d}"
+            commit(session, statement, ledger.summary(self._pipeline, number, {}, reached, ledger.Counts()))
+            self._ledger = reached
+
     def _merge(
         self, part: Part, rows: DataFrame, shape: TableShape, keys: tuple[str, ...], facts: Row,
-        letters: list[DataFrame],
+        letters: list[DataFrame], replaced_at: int | None, fit: Callable[[Lake, LakeTable], list[Change]],
     ) -> None:  # fmt: skip
         session, outcome = part.session, part.outcome
         good = rows.where(F.col("problem").isNull() & (F.col("op") != TRUNCATE))
-        truncated = max((n for n in (facts.truncated, self._known().truncated_lsn) if n is not None), default=None)
-        if truncated is not None:
-            good = good.where(F.col("lsn") > truncated)
+        before = self._known().truncated_lsn
+        # Rows of a table that had the name before are gone, as by a truncate.
+        news = [lsn for lsn in (facts.truncated, replaced_at) if lsn is not None and lsn > (before or 0)]
+        cleared = max(news, default=None)
+        bound = before if cleared is None else cleared
+        if bound is not None:
+            good = good.where(F.col("lsn") > bound)
         with outcome.stage("evolve"):
             lake = Lake(session)
             table = self._table = self._table or evolve.create_table(lake, self._source, shape, keys)
-            evolve.fit(lake, table, shape, keys)
+            outcome.schema_changes += [str(change) for change in fit(lake, table)]
+            evolve.backfill(session, table)
         unavailable = facts.incomplete > 0 and bool(keys)
-        few = bool(keys) and facts.truncated is None and facts.live <= FEW_CHANGES
+        few = bool(keys) and cleared is None and facts.live <= FEW_CHANGES
         with outcome.stage("fold"):
             folded = folded_count(good, keys)
             if unavailable:
@@ -232,17 +296,17 @@ class TableMirror:
                 columns=shape.column_names,
                 keys=keys,
                 kept=tuple(c.name for c in shape.toastable) if unavailable else (),
-                bounds=key_bounds(facts, shape, keys) if facts.truncated is None else None,
+                bounds=key_bounds(facts, shape, keys) if cleared is None else None,
                 among=key_among(changes, shape, keys) if few and not empty else None,
-                truncated_lsn=facts.truncated,
+                truncated_lsn=cleared,
             )
             counts = ledger.Counts(
                 merged=folded - lost, superseded=facts.live - folded, dead_lettered=facts.dead + lost,
                 tombstones=part.seen.tombstones, truncates=facts.truncates,
             )  # fmt: skip
-            appends = empty or (not keys and facts.truncated is None)
+            appends = empty or (not keys and cleared is None)
             statement = append_sql(plan) if appends else merge_sql(plan)
-            self._account(part, counts, statement, facts.truncated)
+            self._account(part, counts, statement, cleared)
         finally:
             session.catalog.dropGlobalTempView(view)
             changes.unpersist()

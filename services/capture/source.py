@@ -50,7 +50,7 @@ class Source:
         try:
             with self._connect() as connection:
                 connection.execute("SET lock_timeout = '2s'")
-                row = connection.execute("SELECT lakehouse.prepare_tables()").fetchone()
+                row = connection.execute("SELECT lakehouse.prepare_tables(), lakehouse.log_schemas()").fetchone()
                 return (row[0] if row else 0), left_out(read_states(connection, self.settings.schemas))
         except psycopg.Error as error:
             raise NotReady(f"the source can't be looked after: {_line(error)}; see `make logs s=source-db`") from None

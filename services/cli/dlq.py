@@ -10,10 +10,11 @@ from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, EqualTo, G
 from pyiceberg.table import Table as LakeTable
 from rich.table import Table
 
+from pipelines.avro import Undecodable
 from services.cli.output import CHECK_FAILED, UNUSABLE, expected_errors, fail, out, print_json
 from services.verify.lake import dead_letters, open_catalog
 from services.verify.settings import StackSettings
-from services.verify.tail import Decoder, Undecodable
+from services.verify.tail import Decoder
 
 app = typer.Typer(
     help="Dead letters: records that couldn't be merged.", no_args_is_help=True, rich_markup_mode="markdown"

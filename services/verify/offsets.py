@@ -17,6 +17,7 @@ from pipelines.kafka import (
     list_offsets,
 )
 from pipelines.position import GROUP
+from pipelines.sources.postgres.schema_log import SCHEMA_CHANGES
 from services.verify.errors import Unreachable
 
 Offsets = dict[TopicPartitionKey, int]
@@ -28,12 +29,13 @@ class KafkaOffsets:
     def __init__(self, bootstrap: str, source: str, schemas: tuple[str, ...]) -> None:
         self._bootstrap = bootstrap
         self._prefixes = tuple(f"{source}.{schema}." for schema in schemas)
+        self._schema_log = f"{source}.{SCHEMA_CHANGES}"
         self._admin = AdminClient(client_config(bootstrap))
 
-    def partitions(self) -> list[TopicPartitionKey]:
-        """Every partition of every captured table's topic."""
+    def partitions(self, schema_log: bool = False) -> list[TopicPartitionKey]:
+        """Every partition of every captured table's topic, and at will of the topic that tells of schema changes."""
         topics = self._ask(lambda: self._admin.list_topics(timeout=ANSWER_SECONDS).topics)
-        names = sorted(name for name in topics if name.startswith(self._prefixes))
+        names = sorted(n for n in topics if n.startswith(self._prefixes) or (schema_log and n == self._schema_log))
         return [(name, partition) for name in names for partition in sorted(topics[name].partitions)]
 
     def ends(self, partitions: Iterable[TopicPartitionKey]) -> Offsets:

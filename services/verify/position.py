@@ -101,7 +101,7 @@ def wait_until_published(settings: StackSettings, deadline: Deadline, on_progres
         except RetryError:
             raise NotCaughtUp(deadline.waited, [_slot_lag_text(_slot_lag(connection, lsn))]) from None
     topics = kafka(settings)
-    partitions = topics.partitions()
+    partitions = topics.partitions(schema_log=True)
     return Position(lsn, topics.ends(partitions), topics.starts(partitions))
 
 

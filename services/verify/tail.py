@@ -1,60 +1,38 @@
 """The tail of a topic: from a snapshot's position to the agreed one, decoded to what each event says of its row."""
 
-import io
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any
 
-import fastavro
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Message
 
-from pipelines.errors import RetryBatch, UnknownSchema
-from pipelines.kafka import client_config
+from pipelines import avro, kafka
+from pipelines.avro import Undecodable
+from pipelines.errors import RetryBatch, StopPipeline
 from pipelines.registry import SchemaRegistry
 from pipelines.sources.postgres.snapshot import Snapshot
 from services.verify.errors import CannotVerify, Unreachable
 from services.verify.overlay import Change
 from services.verify.values import is_unavailable, neutral, row_fields
 
-HEADER_BYTES = 5
 OLD_KEY_HEADER = "__debezium.oldkey"
-POLL_SECONDS = 1.0
-SILENT_POLLS = 30
 Record = Mapping[str, Any]
 
 
-class Undecodable(ValueError):
-    """The bytes aren't an event that can be read; the mirror makes them dead letters."""
-
-
-class Decoder:
+class Decoder(avro.Decoder):
     """Confluent's wire format to Python values and the writer's schema."""
 
     def __init__(self, registry_url: str) -> None:
-        self._registry = SchemaRegistry(registry_url)
-        self._parsed = lru_cache(maxsize=1024)(self._load)
+        super().__init__(SchemaRegistry(registry_url))
         self._url = registry_url
 
     def decode(self, data: bytes) -> tuple[Any, dict[str, Any]]:
         """The value, and its writer schema as JSON. Raises Undecodable, or Unreachable without a registry."""
-        if len(data) <= HEADER_BYTES or data[0] != 0:
-            raise Undecodable("not in Confluent's wire format")
         try:
-            parsed, schema = self._parsed(int.from_bytes(data[1:HEADER_BYTES], "big"))
-        except UnknownSchema as error:
-            raise Undecodable(str(error)) from error
+            return super().decode(data)
         except RetryBatch as error:
             raise Unreachable("The schema registry", self._url, error) from error
-        try:
-            return fastavro.schemaless_reader(io.BytesIO(data[HEADER_BYTES:]), parsed, None), schema
-        except (EOFError, ValueError, TypeError, IndexError, KeyError, UnicodeDecodeError, OverflowError) as error:
-            raise Undecodable(f"not Avro of its schema: {error}") from error
-
-    def _load(self, schema_id: int) -> tuple[Any, dict[str, Any]]:
-        schema = json.loads(self._registry.schema(schema_id))
-        return fastavro.parse_schema(schema), schema
 
 
 @dataclass
@@ -109,7 +87,7 @@ class Tail:
         if transaction is not None and not self.snapshot.sees(transaction):
             self.truncated_later |= op == "t"
             return None
-        position = (message.partition() or 0, message.offset() or 0, op, source["lsn"] or 0)
+        position = (message.partition() or 0, message.offset() or 0, op, _lsn(source))
         if op == "t":
             return Change(*position)
         raw = event["before"] if op == "d" else event["after"]
@@ -132,50 +110,22 @@ class Tail:
         return None
 
 
+def _lsn(source: Mapping[str, Any]) -> int:
+    """The log position; of what an incremental snapshot read, that of the newest change which came before it."""
+    if source["lsn"] is not None:
+        return int(source["lsn"])
+    return max((int(lsn) for lsn in json.loads(source.get("sequence") or "[]") if lsn is not None), default=0)
+
+
 def _hashable(value: Any) -> Any:
     return tuple(_hashable(item) for item in value) if isinstance(value, list) else value
 
 
 def read_range(bootstrap: str, topic: str, ranges: Mapping[int, tuple[int, int]]) -> Iterator[Message]:
-    """Committed records of ``ranges`` (partition to first offset and the one after the last), in offset order by
-    partition. Raises CannotVerify where an offset isn't held any more.
-    """
-    left = {partition: end for partition, (start, end) in ranges.items() if start < end}
-    if not left:
-        return
-    config = client_config(bootstrap) | {
-        "group.id": "lakehouse.verify", "enable.auto.commit": False, "isolation.level": "read_committed",
-        "enable.partition.eof": True, "auto.offset.reset": "error", "fetch.wait.max.ms": 50,
-        "queued.max.messages.kbytes": 32768,
-    }  # fmt: skip
-    consumer = Consumer(config)
+    """As :func:`pipelines.kafka.read_range`, with this package's errors: Unreachable, CannotVerify."""
     try:
-        consumer.assign([TopicPartition(topic, partition, ranges[partition][0]) for partition in left])
-        silent = 0
-        while left:
-            message = consumer.poll(POLL_SECONDS)
-            silent = silent + 1 if message is None else 0
-            if message is None:
-                if silent > SILENT_POLLS:
-                    raise Unreachable("Kafka", bootstrap, f"no record of {topic} for {SILENT_POLLS} s")
-                continue
-            yield from _taken(consumer, message, topic, left)
-    finally:
-        consumer.close()
-
-
-def _taken(consumer: Consumer, message: Message, topic: str, left: dict[int, int]) -> Iterator[Message]:
-    partition, offset, error = message.partition() or 0, message.offset() or 0, message.error()
-    if error is not None and error.code() == KafkaError._AUTO_OFFSET_RESET:
-        raise CannotVerify(f"{topic} doesn't hold the records any more that the lake lacks: {error.str()}")
-    if error is not None and error.code() != KafkaError._PARTITION_EOF:
-        raise KafkaException(error)
-    end = left.get(partition)
-    if end is None:
-        return
-    # The end of a partition is reported at an offset past the markers of transactions, which are no records.
-    if error is None and offset < end:
-        yield message
-    if offset >= end - (error is None):
-        del left[partition]
-        consumer.pause([TopicPartition(topic, partition)])
+        yield from kafka.read_range(bootstrap, topic, ranges)
+    except RetryBatch as error:
+        raise Unreachable("Kafka", bootstrap, error) from error
+    except StopPipeline as error:
+        raise CannotVerify(str(error)) from error

@@ -57,6 +57,22 @@ CREATE TABLE IF NOT EXISTS lakehouse.signal (
   data varchar(2048)
 );
 
+-- The history of the captured tables' columns, a row a change, in the transaction of the change. The mirror reads it
+-- beside the rows, because their events don't say enough: attnum tells a rename from a drop and an add, and `missing`
+-- is what rows from before a column show in it. `reread`: values of older rows are new, and no event tells them.
+CREATE TABLE IF NOT EXISTS lakehouse.schema_changes (
+  id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  changed_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+  lsn bigint NOT NULL,
+  relation bigint NOT NULL,
+  filenode bigint,
+  schema_name text NOT NULL,
+  table_name text NOT NULL,
+  key_columns text NOT NULL,
+  columns text NOT NULL,
+  reread boolean NOT NULL
+);
+
 GRANT USAGE ON SCHEMA ${schemas} TO ${role};
 GRANT SELECT ON ALL TABLES IN SCHEMA ${schemas} TO ${role};
 GRANT UPDATE ON lakehouse.heartbeat TO ${role};
@@ -147,6 +163,81 @@ END
 $function$;
 REVOKE ALL ON FUNCTION lakehouse.prepare_tables() FROM PUBLIC;
 
+-- The columns and keys of the captured tables as they are now. Partitions are told by their partitioned table.
+CREATE OR REPLACE VIEW lakehouse.current_schemas AS
+SELECT c.oid::bigint AS relation, pg_relation_filenode(c.oid)::bigint AS filenode, n.nspname::text AS schema_name,
+       c.relname::text AS table_name,
+       coalesce((SELECT jsonb_agg(a.attname ORDER BY array_position(i.indkey::int2[], a.attnum))
+                 FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey)
+                 WHERE i.indrelid = c.oid AND i.indisprimary), '[]')::text AS key_columns,
+       (SELECT coalesce(jsonb_agg(jsonb_build_object(
+          'attnum', a.attnum, 'name', a.attname, 'type', CASE WHEN t.typtype = 'e' THEN 'enum' ELSE t.typname END,
+          'typmod', a.atttypmod, 'declared', format_type(a.atttypid, a.atttypmod), 'not_null', a.attnotnull,
+          'generated', a.attgenerated <> '', 'default', pg_get_expr(d.adbin, d.adrelid),
+          'missing', CASE WHEN a.atthasmissing THEN (a.attmissingval::text::text[])[1] END
+        ) ORDER BY a.attnum), '[]')
+        FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
+        LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+        WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped)::text AS columns
+FROM pg_publication p
+JOIN pg_publication_namespace pn ON pn.pnpubid = p.oid
+JOIN pg_namespace n ON n.oid = pn.pnnspid AND n.nspname <> 'lakehouse'
+JOIN pg_class c ON c.relnamespace = n.oid AND c.relkind IN ('r', 'p') AND c.relpersistence = 'p' AND NOT c.relispartition
+WHERE p.pubname = ${publication_literal};
+
+-- Writes down what has changed of the captured tables' columns and keys, and says of how many tables. Where a change
+-- gave older rows new values (a type rewritten, a default that each row computes for itself), asks for their snapshot.
+CREATE OR REPLACE FUNCTION lakehouse.log_schemas() RETURNS integer
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+SET datestyle = 'ISO, YMD' SET timezone = 'UTC' SET bytea_output = 'hex' SET extra_float_digits = 1 AS $function$
+DECLARE
+  now_is record;
+  was record;
+  again boolean;
+  changed integer := 0;
+BEGIN
+  FOR now_is IN SELECT * FROM lakehouse.current_schemas LOOP
+    SELECT * INTO was FROM lakehouse.schema_changes s WHERE s.relation = now_is.relation ORDER BY s.id DESC LIMIT 1;
+    CONTINUE WHEN was.columns = now_is.columns AND was.key_columns = now_is.key_columns
+      AND was.schema_name = now_is.schema_name AND was.table_name = now_is.table_name;
+    again := was.relation IS NOT NULL AND (
+      SELECT coalesce(bool_or(
+        CASE WHEN o.c IS NULL THEN
+          n.c ->> 'missing' IS NULL AND n.c ->> 'default' IS NOT NULL AND was.filenode IS DISTINCT FROM now_is.filenode
+          OR n.c ->> 'missing' IS NOT NULL AND (n.c ->> 'type' LIKE '\_%' OR n.c ->> 'type' = 'bytea')
+        ELSE
+          was.filenode IS DISTINCT FROM now_is.filenode
+          AND (o.c -> 'type', o.c -> 'typmod') IS DISTINCT FROM (n.c -> 'type', n.c -> 'typmod')
+          AND (o.c ->> 'type') || '>' || (n.c ->> 'type')
+              NOT IN ('int2>int4', 'int2>int8', 'int4>int8', 'float4>float8', 'varchar>varchar', 'varchar>text')
+        END), false)
+      FROM jsonb_array_elements(now_is.columns::jsonb) AS n(c)
+      LEFT JOIN jsonb_array_elements(was.columns::jsonb) AS o(c) ON o.c -> 'attnum' = n.c -> 'attnum'
+      WHERE NOT (n.c ->> 'generated')::boolean
+    );
+    INSERT INTO lakehouse.schema_changes
+      (lsn, relation, filenode, schema_name, table_name, key_columns, columns, reread)
+    VALUES ((pg_current_wal_insert_lsn() - '0/0')::bigint, now_is.relation, now_is.filenode, now_is.schema_name,
+            now_is.table_name, now_is.key_columns, now_is.columns, again);
+    IF again AND now_is.key_columns <> '[]' THEN
+      INSERT INTO lakehouse.signal (id, type, data)
+      VALUES (gen_random_uuid()::text, 'execute-snapshot', jsonb_build_object('type', 'incremental', 'data-collections',
+        jsonb_build_array(now_is.schema_name || '.' || now_is.table_name))::text);
+    END IF;
+    changed := changed + 1;
+  END LOOP;
+  -- A table that is gone has no columns: another one may take its name, and none of its rows.
+  FOR was IN SELECT DISTINCT ON (s.relation) s.* FROM lakehouse.schema_changes s ORDER BY s.relation, s.id DESC LOOP
+    CONTINUE WHEN was.columns = '[]' OR EXISTS (SELECT FROM lakehouse.current_schemas c WHERE c.relation = was.relation);
+    INSERT INTO lakehouse.schema_changes (lsn, relation, schema_name, table_name, key_columns, columns, reread)
+    VALUES ((pg_current_wal_insert_lsn() - '0/0')::bigint, was.relation, was.schema_name, was.table_name, '[]', '[]', false);
+    changed := changed + 1;
+  END LOOP;
+  RETURN changed;
+END
+$function$;
+REVOKE ALL ON FUNCTION lakehouse.log_schemas() FROM PUBLIC;
+
 -- In the transaction that makes a table, or takes its key away, so that there is no moment in which it can't be updated.
 -- What it does fires it again; by then there is nothing left to do. A table of one session only needs no look.
 CREATE OR REPLACE FUNCTION lakehouse.on_ddl() RETURNS event_trigger
@@ -156,6 +247,7 @@ BEGIN
     SELECT FROM pg_event_trigger_ddl_commands() d WHERE d.schema_name IS DISTINCT FROM 'pg_temp'
   ) THEN
     PERFORM lakehouse.prepare_tables();
+    PERFORM lakehouse.log_schemas();
   END IF;
 END
 $function$;
@@ -169,5 +261,6 @@ CREATE EVENT TRIGGER lakehouse_capture ON ddl_command_end
 
 -- The tables that are there already, before the publication shows them to anyone.
 SELECT lakehouse.prepare_tables();
+SELECT lakehouse.log_schemas();
 
 COMMIT;

@@ -57,7 +57,10 @@ class TableShape:
             "type": "record",
             "name": "Source",
             "namespace": "io.debezium.connector.postgresql",
-            "fields": [{"name": name, "type": ["null", "long"], "default": None} for name in ("lsn", "ts_us")],
+            "fields": [
+                {"name": name, "type": ["null", kind], "default": None}
+                for name, kind in (("lsn", "long"), ("ts_us", "long"), ("sequence", "string"))
+            ],
         }
         fields = [
             {"name": "before", "type": ["null", row], "default": None},

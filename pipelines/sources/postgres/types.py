@@ -12,6 +12,8 @@ from typing import Any
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from pipelines.identifiers import literal
+
 Convert = Callable[[Column], Column]
 
 
@@ -76,6 +78,16 @@ _PRIMITIVE = {
 
 MAX_DECIMAL_PRECISION = 38
 
+_TEXT = _PRIMITIVE["string"]
+_POSTGRES = {
+    "bool": _PRIMITIVE["boolean"], "int2": _PRIMITIVE["int"], "int4": _PRIMITIVE["int"], "int8": _PRIMITIVE["long"],
+    "float4": _PRIMITIVE["float"], "float8": _PRIMITIVE["double"], "bytea": _PRIMITIVE["bytes"],
+    "date": _SEMANTIC["io.debezium.time.Date"], "timestamp": _SEMANTIC["io.debezium.time.MicroTimestamp"],
+    "timestamptz": _SEMANTIC["io.debezium.time.ZonedTimestamp"], "time": _SEMANTIC["io.debezium.time.MicroTime"],
+    "uuid": _SEMANTIC["io.debezium.data.Uuid"],
+    **dict.fromkeys(("text", "varchar", "bpchar", "json", "jsonb", "xml", "citext", "enum"), _TEXT),
+}  # fmt: skip
+
 
 def lake_type(avro: Any) -> LakeType:
     """The lake's type for the Avro schema of one column. Raises UnsupportedType, naming what it met."""
@@ -96,6 +108,62 @@ def lake_type(avro: Any) -> LakeType:
     if isinstance(kind, str) and kind in _PRIMITIVE:
         return _PRIMITIVE[kind]
     raise UnsupportedType(f"{semantic or kind}")
+
+
+def postgres_type(name: str, typmod: int) -> LakeType:
+    """The lake's type for a column of PostgreSQL's type ``name`` (as in pg_type; ``enum`` for any enum).
+
+    It is what :func:`lake_type` says of the connector's events of such a column. Raises UnsupportedType.
+    """
+    if name.startswith("_"):
+        return _list(postgres_type(name[1:], typmod))
+    if name == "numeric" and typmod >= 4:
+        return _decimal(((typmod - 4) >> 16) & 0xFFFF, (typmod - 4) & 0x7FF)
+    if name not in _POSTGRES:
+        raise UnsupportedType(name)
+    return _POSTGRES[name]
+
+
+def plain_type(iceberg: str) -> LakeType:
+    """A printed Iceberg type as the type of values that are the lake's already."""
+    if iceberg.startswith("list<"):
+        return LakeType({"type": "list", "element": iceberg[5:-1], "element-required": False}, _same, toastable=True)
+    return LakeType(iceberg, _same, toastable=iceberg in ("string", "binary"))
+
+
+def spark_type(iceberg: Any) -> str:
+    """The name of the Spark type in which Spark reads and writes an Iceberg type, given in JSON form or printed."""
+    if isinstance(iceberg, dict):
+        return f"array<{spark_type(iceberg['element'])}>"
+    name = str(iceberg)
+    return f"array<{spark_type(name[5:-1])}>" if name.startswith("list<") else _SPARK.get(name, name)
+
+
+_SPARK = {"long": "bigint", "timestamp": "timestamp_ntz", "timestamptz": "timestamp", "uuid": "string"}
+
+
+def printed(iceberg: Any) -> str:
+    """An Iceberg type as Iceberg prints it."""
+    return f"list<{printed(iceberg['element'])}>" if isinstance(iceberg, dict) else str(iceberg)
+
+
+def is_promoted(was: str, kind: str) -> bool:
+    """Whether Iceberg can read a column of the printed type ``was`` as ``kind``, every value exactly."""
+    if (was, kind) in (("int", "long"), ("float", "double")):
+        return True
+    if not (was.startswith("decimal(") and kind.startswith("decimal(")):
+        return False
+    (precision, scale), (wider, same) = (map(int, text[8:-1].split(",")) for text in (was, kind))
+    return scale == same and wider > precision
+
+
+def default_sql(text: str, postgres: str, iceberg: Any) -> str | None:
+    """The Spark SQL of a value that PostgreSQL printed; None for arrays and bytes, which it can't be made of."""
+    if isinstance(iceberg, dict) or postgres == "bytea":
+        return None
+    if postgres == "time":
+        return literal(text if "." in text else text + ".000000")
+    return f"CAST({literal(text)} AS {spark_type(iceberg)})"
 
 
 def _decimal(precision: int, scale: int) -> LakeType:

@@ -15,6 +15,7 @@ from pipelines.deadletters import within
 from pipelines.errors import UnknownSchema
 from pipelines.iceberg import Lake
 from pipelines.profile import TopicProfile, profile
+from pipelines.sources.postgres.schema_log import Attribute, TableVersions, Version, table_versions
 from pipelines.table import Outcome, TableMirror
 from tests.unit.pipelines.events import PLACEHOLDER, event, key_schema, value_schema, wire
 
@@ -40,6 +41,24 @@ class Letters:
         return sorted(self.kept.values())
 
 
+class Log:
+    """Stands where the schema log is, as the source's event trigger would fill it."""
+
+    def __init__(self) -> None:
+        self.versions: list[Version] = []
+
+    def add(self, lsn: int, *columns: Attribute, relation: int = 1, reread: bool = False) -> None:
+        """The table has these columns from the log position ``lsn`` on."""
+        key = tuple(c.name for c in columns if c.number == 1)
+        self.versions.append(Version(lsn, relation, columns, key, reread, f"at {lsn}"))
+
+    def catch_up(self) -> None:
+        """Nothing is left to read."""
+
+    def table(self, schema: str, name: str) -> TableVersions:
+        return table_versions(self.versions)
+
+
 class Registry:
     def __init__(self, schemas: dict[int, str]) -> None:
         self._schemas = schemas
@@ -60,6 +79,10 @@ def create(lsn: int, key: int, name: str, doc: str = "d", old: int | None = None
 
 def update(lsn: int, key: int, name: str, doc: str = "d") -> tuple[Any, ...]:
     return (key, event("u", lsn, row(key, name, doc)), None)
+
+
+def read(lsn: int, key: int, name: str, doc: str = "d") -> tuple[Any, ...]:
+    return (key, event("r", lsn, row(key, name, doc)), None)
 
 
 def delete(lsn: int, key: int) -> tuple[Any, ...]:
@@ -93,12 +116,15 @@ class Topic:
         self.value_schema, self.key_schema = value_schema(self.table, COLUMNS), key_schema(self.table, {"id": "long"})
         self.registry = Registry({VALUE_ID: self.value_schema, KEY_ID: self.key_schema})
         self.letters = Letters()
+        self.schema_log = Log()
         self.offsets = [0, 0]
         self.batches: list[DataFrame] = []
 
     def mirror(self) -> TableMirror:
         """What a new process would begin with."""
-        return TableMirror(self.name, "shop", "mirror", self.registry, self.letters, self, PLACEHOLDER)  # type: ignore[arg-type]
+        return TableMirror(
+            self.name, "shop", "mirror", self.registry, self.letters, self, self.schema_log, PLACEHOLDER,  # type: ignore[arg-type]
+        )  # fmt: skip
 
     def batch(self, events: list[tuple[Any, ...]]) -> DataFrame:
         """The records of ``events``, at the next offsets."""
@@ -131,11 +157,16 @@ class Topic:
         return (key_bytes, data, self.name, partition, offset, headers)
 
     def apply(
-        self, mirror: TableMirror, batch: DataFrame, number: int, planned: ledger.Ranges | None = None
+        self,
+        mirror: TableMirror,
+        batch: DataFrame,
+        number: int,
+        planned: ledger.Ranges | None = None,
+        schema_changed: bool = False,
     ) -> Outcome:
         """Mirror a batch; its plan is what its records span, unless one is given."""
         seen = profile(batch).get(self.name) or TopicProfile(self.name)
-        return mirror.mirror(batch, seen, planned or seen.ranges, number, self.spark.newSession())
+        return mirror.mirror(batch, seen, planned or seen.ranges, number, self.spark.newSession(), schema_changed)
 
     def rows(self) -> list[tuple[Any, ...]]:
         """The table's rows, by key."""

@@ -27,7 +27,7 @@ def test_field_ids_are_unique_and_the_key_is_required() -> None:
     assert sorted(ids) == sorted(set(ids))
     assert schema["identifier-field-ids"] == [by_name["id"]["id"]]
     assert [name for name, field in by_name.items() if field["required"]] == ["id"]
-    assert list(by_name) == ["tags", "id", "name", "_kafka_partition", "_kafka_offset", "_lsn", "_committed_at"]
+    assert list(by_name) == ["tags", "id", "name", "_kafka_partition", "_kafka_offset", "_lsn", "_committed_at", "_op"]
 
 
 @pytest.mark.parametrize(

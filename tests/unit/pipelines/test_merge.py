@@ -3,20 +3,21 @@
 from pipelines.merge import MergePlan, append_sql, merge_sql
 
 PLAN = MergePlan(target="`lake`.`shop`.`t`", changes="global_temp.`c`", columns=("id", "name"), keys=("id",))
-TECHNICAL = "`_kafka_partition`, `_kafka_offset`, `_lsn`, `_committed_at`"
+TECHNICAL = "`_kafka_partition`, `_kafka_offset`, `_lsn`, `_committed_at`, `_op`"
+NEWER = "(c._lsn >= t._lsn OR c._op = 'r' OR t._op = 'r')"
 SET_TECHNICAL = (
     "t.`_kafka_partition` = c.`_kafka_partition`, t.`_kafka_offset` = c.`_kafka_offset`, "
-    "t.`_lsn` = c.`_lsn`, t.`_committed_at` = c.`_committed_at`"
+    "t.`_lsn` = c.`_lsn`, t.`_committed_at` = c.`_committed_at`, t.`_op` = c.`_op`"
 )
 
 
 def test_a_plain_merge() -> None:
     assert merge_sql(PLAN).splitlines() == [
         "MERGE INTO `lake`.`shop`.`t` AS t USING global_temp.`c` AS c ON t.`id` = c.`id`",
-        "WHEN MATCHED AND c._lsn >= t._lsn AND c.__op = 'd' THEN DELETE",
-        f"WHEN MATCHED AND c._lsn >= t._lsn THEN UPDATE SET t.`id` = c.`id`, t.`name` = c.`name`, {SET_TECHNICAL}",
+        f"WHEN MATCHED AND {NEWER} AND c.__op = 'd' THEN DELETE",
+        f"WHEN MATCHED AND {NEWER} THEN UPDATE SET t.`id` = c.`id`, t.`name` = c.`name`, {SET_TECHNICAL}",
         f"WHEN NOT MATCHED AND c.__op <> 'd' THEN INSERT (`id`, `name`, {TECHNICAL}) "
-        "VALUES (c.`id`, c.`name`, c.`_kafka_partition`, c.`_kafka_offset`, c.`_lsn`, c.`_committed_at`)",
+        "VALUES (c.`id`, c.`name`, c.`_kafka_partition`, c.`_kafka_offset`, c.`_lsn`, c.`_committed_at`, c.`_op`)",
     ]
 
 

@@ -11,6 +11,7 @@ CASES = [
     ("a captured table", "shop.public.orders", True),
     ("a table of a second captured schema", "shop.sales.orders", True),
     ("the heartbeat", "shop.lakehouse.heartbeat", True),
+    ("the schema log", "shop.lakehouse.schema_changes", True),
     ("signals are not mirrored", "shop.lakehouse.signal", False),
     ("a schema that isn't captured", "shop.private.orders", False),
     ("another source whose name ends alike", "myshop.public.orders", False),

@@ -1,0 +1,92 @@
+"""Refit: change rows as they were written, in the columns that the table has now. Pure.
+
+A row that was written under an earlier schema keeps its values: a renamed column's under the new name, a dropped one's
+nowhere, and where a column didn't exist yet it shows what PostgreSQL shows there.
+"""
+
+from collections.abc import Sequence
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from pipelines.schema_plan import Target, versions_of
+from pipelines.sources.postgres.envelope import SourceColumn, TableShape
+from pipelines.sources.postgres.schema_log import TableVersions, Version
+from pipelines.sources.postgres.types import default_sql, is_promoted, printed, spark_type
+
+
+def refit(rows: DataFrame, shape: TableShape, wanted: Target, versions: TableVersions) -> DataFrame:
+    """``rows`` of :mod:`pipelines.decode`, all written with ``shape``, with the columns of ``wanted``."""
+    written = versions_of(shape, versions) if wanted.attributes is not None else ()
+    if len(written) <= 1 and _types(wanted.columns) == _types(shape.columns):
+        return rows
+    values = [_value(column, shape, wanted, versions, written).alias(column.name) for column in wanted.columns]
+    missing = [
+        _missing(column, shape, wanted, written).alias(column.name)
+        for column in wanted.columns
+        if column.type.toastable
+    ]
+    return rows.withColumns(
+        {"row": F.struct(*values), "unavailable": F.struct(F.lit(None).cast("boolean").alias(""), *missing)}
+    )
+
+
+def _types(columns: Sequence[SourceColumn]) -> list[tuple[str, str]]:
+    return [(column.name, printed(column.type.iceberg)) for column in columns]
+
+
+def _value(
+    column: SourceColumn, shape: TableShape, wanted: Target, versions: TableVersions, written: Sequence[Version]
+) -> Column:
+    kind = spark_type(column.type.iceberg)
+    absent = F.lit(None).cast(kind)
+    first = versions.first_with(_number(column, wanted))
+    if first is not None:
+        attribute = first.by_number[_number(column, wanted)]
+        if attribute.missing is not None:
+            default = default_sql(attribute.missing, attribute.type, column.type.iceberg)
+            absent = absent if default is None else F.expr(default)
+
+    def read(name: str | None) -> Column:
+        source = next((c for c in shape.columns if c.name == name), None)
+        if source is None:
+            return absent
+        value = F.col("row").getField(source.name)
+        if printed(source.type.iceberg) == printed(column.type.iceberg):
+            return value
+        if is_promoted(printed(source.type.iceberg), printed(column.type.iceberg)):
+            return value.cast(kind)
+        # Another type: its older values come with the snapshot that was asked for.
+        return F.lit(None).cast(kind)
+
+    return _by_version([read(name) for name in _names(column, wanted, written)], written)
+
+
+def _missing(column: SourceColumn, shape: TableShape, wanted: Target, written: Sequence[Version]) -> Column:
+    toastable = {c.name for c in shape.toastable}
+    found = [
+        F.col("unavailable").getField(name) if name in toastable else F.lit(False)
+        for name in _names(column, wanted, written)
+    ]
+    return _by_version(found, written)
+
+
+def _names(column: SourceColumn, wanted: Target, written: Sequence[Version]) -> list[str | None]:
+    """What the column was called, by version; its own name where the log says nothing."""
+    if not written:
+        return [column.name]
+    found = [version.by_number.get(_number(column, wanted)) for version in written]
+    return [None if attribute is None else attribute.name for attribute in found]
+
+
+def _by_version(values: Sequence[Column], written: Sequence[Version]) -> Column:
+    def later(before: Column, step: tuple[Column, Version]) -> Column:
+        value, version = step
+        return F.when(F.col("lsn") >= version.lsn, value).otherwise(before)
+
+    return reduce(later, zip(values[1:], written[1:], strict=True), values[0])
+
+
+def _number(column: SourceColumn, wanted: Target) -> int:
+    return next((number for number, name in (wanted.attributes or {}).items() if name == column.name), 0)
