@@ -152,12 +152,8 @@ def show_table(name: Annotated[str, typer.Argument(metavar="TABLE")], as_json: A
     """Show a table."""
     with expected_errors(as_json):
         settings = StackSettings.load()
-        everything = list(tables(open_catalog(settings), settings))
-        chosen = [table for table in everything if _called(table, name)]
-        if len(chosen) != 1:
-            known = ", ".join(".".join(("lake", *t.name()[-2:])) for t in everything) or "none"
-            fail(f"no table of the lake is called {name}. Tables: {known}.", UNUSABLE, as_json)
-        found, history = facts(chosen[0], _lags(settings)), _history(chosen[0])
+        table = named(settings, name, as_json)
+        found, history = facts(table, _lags(settings)), _history(table)
     if as_json:
         print_json({**asdict(found), "newest_snapshots": history})
         return
@@ -181,6 +177,16 @@ def show_table(name: Annotated[str, typer.Argument(metavar="TABLE")], as_json: A
         grid.add_row(item["snapshot_id"], f"{item['committed_at']:%Y-%m-%d %H:%M:%S}", item["operation"],
                      item["batch"] or "-", item["offsets"] or "-")  # fmt: skip
     out.print(grid)
+
+
+def named(settings: StackSettings, name: str, as_json: bool) -> LakeTable:
+    """The table that a person calls ``name``, with or without catalog and namespace; leaves if there is none."""
+    everything = list(tables(open_catalog(settings), settings))
+    chosen = [table for table in everything if _called(table, name)]
+    if len(chosen) != 1:
+        known = ", ".join(".".join(("lake", *t.name()[-2:])) for t in everything) or "none"
+        fail(f"no table of the lake is called {name}. Tables: {known}.", UNUSABLE, as_json)
+    return chosen[0]
 
 
 def _called(table: LakeTable, name: str) -> bool:

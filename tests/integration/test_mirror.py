@@ -102,6 +102,46 @@ def test_unchanged_toast_values_stay(stack: Stack) -> None:
     stack.assert_equal("archive")
 
 
+SCHEMA_CHANGES = [
+    ("renamed", ["ALTER TABLE evolving RENAME COLUMN note TO title", "UPDATE evolving SET title = 'b' WHERE id = 1"]),
+    ("added with a default", ["ALTER TABLE evolving ADD COLUMN age int NOT NULL DEFAULT 7"]),
+    ("a default of the moment", [
+        "UPDATE evolving SET age = 8 WHERE id < 9", "ALTER TABLE evolving ADD COLUMN seen timestamptz DEFAULT now()",
+        "INSERT INTO evolving VALUES (1000, 'x', 2.5, 1)",
+    ]),
+    ("a default of each row's own", ["ALTER TABLE evolving ADD COLUMN token uuid DEFAULT gen_random_uuid()"]),
+    ("widened", ["ALTER TABLE evolving ALTER COLUMN age TYPE bigint", "UPDATE evolving SET age = 2^40 WHERE id = 3"]),
+    ("changed", ["ALTER TABLE evolving ALTER COLUMN price TYPE numeric(14,4), ALTER COLUMN age TYPE text"]),
+    ("dropped and added again", ["ALTER TABLE evolving DROP COLUMN price, ADD COLUMN price date DEFAULT '2026-01-02'"]),
+    ("dropped, two in one transaction", ["BEGIN; ALTER TABLE evolving DROP COLUMN age; INSERT INTO evolving (id) VALUES"
+                                         " (2000); ALTER TABLE evolving DROP COLUMN token; COMMIT"]),
+    ("another table of the same name", ["DROP TABLE evolving", "CREATE TABLE evolving (id bigint PRIMARY KEY, a int)",
+                                        "INSERT INTO evolving VALUES (1, 2), (5000, 3)"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("label", "statements"), SCHEMA_CHANGES, ids=[label for label, _ in SCHEMA_CHANGES])
+def test_a_table_follows_its_sources_schema(stack: Stack, label: str, statements: list[str]) -> None:
+    if label == "renamed":
+        stack.sql(
+            "CREATE TABLE evolving (id bigint PRIMARY KEY, note text, price numeric(10,2))",
+            "INSERT INTO evolving SELECT g, 'note ' || g, g / 4.0 FROM generate_series(1, 300) g",
+        )
+        stack.assert_equal("evolving")
+    stack.sql(*statements)
+    stack.lakehouse("wait")
+    # A snapshot of the table that was asked for comes when the connector has made it.
+    wait_until(lambda: bool(stack.lakehouse("verify", "evolving", ok=(0, 1))["equal"]))
+    stack.assert_equal("evolving")
+
+
+def test_the_history_of_a_schema_is_told(stack: Stack) -> None:
+    changes = stack.lakehouse("schema", "history", "evolving")["changes"]
+    assert changes[0]["done"] == ["rename note to title"]
+    assert ["add age int default 7"] in [change["done"] for change in changes]
+    assert all(change["at"] and change["lsn"] for change in changes)
+
+
 def test_a_table_without_a_key_is_appended_to_and_its_updates_are_not_refused(stack: Stack) -> None:
     stack.sql("CREATE TABLE journal (line text)", "INSERT INTO journal VALUES ('one'), ('two'), ('two')")
     assert stack.assert_equal("journal")["tables"][0]["rows_lake"] == 3

@@ -145,3 +145,51 @@ def test_what_becomes_of_each_table(shop: psycopg.Connection) -> None:
     unpublished = [replace(state, published=False) for state in states]
     assert left_out(unpublished).tables == excluded.tables
     assert (excluded.partitions, excluded.generated) == ({"public.part"}, {"public.keyed.g"})
+
+
+LOGGED = "SELECT table_name, columns::jsonb, reread FROM lakehouse.schema_changes ORDER BY id DESC LIMIT 1"
+
+
+@pytest.mark.parametrize(
+    ("ddl", "reread"),
+    [
+        ("ALTER TABLE t ADD b int DEFAULT 7", False),
+        ("ALTER TABLE t ADD b timestamptz DEFAULT now()", False),
+        ("ALTER TABLE t ADD b float8 DEFAULT random()", True),
+        ("ALTER TABLE t ADD b int[] DEFAULT '{1}'", True),
+        ("ALTER TABLE t ALTER n TYPE bigint", False),
+        ("ALTER TABLE t ALTER n TYPE text", True),
+        ("ALTER TABLE t ALTER c TYPE numeric(8,2)", False),
+        ("ALTER TABLE t ALTER c TYPE numeric(8,3)", True),
+        ("ALTER TABLE t RENAME n TO m", False),
+        ("ALTER TABLE t ADD b int, ALTER b SET DEFAULT 5", False),
+    ],
+)
+def test_a_change_of_columns_is_written_down(shop: psycopg.Connection, ddl: str, reread: bool) -> None:
+    shop.execute("CREATE TABLE t (a int PRIMARY KEY, n int, c numeric(6,2)); INSERT INTO t VALUES (1, 2, 3)")
+    signals = shop.execute("SELECT count(*) FROM lakehouse.signal").fetchone()
+    shop.execute(ddl.encode())
+    table, columns, again = shop.execute(LOGGED).fetchone() or ("", [], None)
+    assert (table, again) == ("t", reread)
+    actual = shop.execute("SELECT attname, attnum FROM pg_attribute WHERE attrelid = 't'::regclass AND attnum > 0")
+    assert {(c["name"], c["attnum"]) for c in columns} == set(actual.fetchall())
+    asked = shop.execute("SELECT count(*) FROM lakehouse.signal").fetchone()
+    assert (asked != signals) is reread
+
+
+def test_the_default_that_older_rows_show_is_written_down_once(shop: psycopg.Connection) -> None:
+    shop.execute("CREATE TABLE t (a int PRIMARY KEY); INSERT INTO t VALUES (1)")
+    shop.execute("ALTER TABLE t ADD b timestamptz DEFAULT now()")
+    shown = shop.execute("SELECT b AT TIME ZONE 'UTC' FROM t").fetchone()
+    _, columns, _ = shop.execute(LOGGED).fetchone() or ("", [], None)
+    assert shown is not None
+    assert columns[1]["missing"] == f"{shown[0]}+00"
+    before = shop.execute("SELECT max(id) FROM lakehouse.schema_changes").fetchone()
+    shop.execute("ALTER TABLE t REPLICA IDENTITY FULL")
+    assert shop.execute("SELECT max(id) FROM lakehouse.schema_changes").fetchone() == before
+
+
+def test_a_table_that_is_gone_has_no_columns(shop: psycopg.Connection) -> None:
+    shop.execute("CREATE TABLE t (a int PRIMARY KEY)")
+    shop.execute("DROP TABLE t")
+    assert shop.execute(LOGGED).fetchone() == ("t", [], False)

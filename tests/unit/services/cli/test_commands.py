@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from services.cli.dlq import hexdump, parse_position, parse_since
 from services.cli.main import app
+from services.cli.schema import entries
 from services.errors import NotConfigured
 from services.verify.settings import StackSettings
 
@@ -104,3 +105,13 @@ def test_since() -> None:
 
 def test_hexdump() -> None:
     assert hexdump(b"\x00abc") == [f"00000000  {'00 61 62 63':<47}  .abc"]
+
+
+def test_schema_history_tells_the_log_position_as_postgresql_prints_it() -> None:
+    told = [{"changes": ["add age int default 7"], "lsn": (3 << 32) + 0xAB12, "at": "2026-03-01T10:00:00Z"},
+            {"changes": ["add note string"]}]  # fmt: skip
+    assert entries({"lakehouse.schema-history": json.dumps(told)}) == [
+        {"at": "2026-03-01T10:00:00Z", "lsn": "3/AB12", "done": ["add age int default 7"]},
+        {"at": None, "lsn": None, "done": ["add note string"]},
+    ]
+    assert entries({}) == []

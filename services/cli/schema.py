@@ -1,0 +1,56 @@
+"""`lakehouse schema`: how the lake's tables followed their source's schema."""
+
+import json
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from services.cli.output import expected_errors, out, print_json
+from services.cli.tables import named
+from services.verify.settings import StackSettings
+
+app = typer.Typer(help="Schemas of the lake's tables.", no_args_is_help=True, rich_markup_mode="markdown")
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+HISTORY = "lakehouse.schema-history"
+
+HISTORY_HELP = """Show each change of a table's schema: when and where in the source's log, and what was done.
+
+TABLE is `orders`, `shop.orders` or `lake.shop.orders`. Examples:
+
+    lakehouse schema history orders
+
+    lakehouse schema history orders --json | jq '.changes[-1]'
+"""
+
+
+@app.callback()
+def group() -> None:
+    """Keeps `history` a command of its own."""
+
+
+@app.command("history", help=HISTORY_HELP)
+def history(name: Annotated[str, typer.Argument(metavar="TABLE")], as_json: AsJson = False) -> None:
+    """Show what was changed."""
+    with expected_errors(as_json):
+        table = named(StackSettings.load(), name, as_json)
+    found = entries(table.properties)
+    if as_json:
+        print_json({"table": ".".join(("lake", *table.name()[-2:])), "changes": found})
+        return
+    grid = Table("changed in the source", "log position", "what was done")
+    for entry in found:
+        grid.add_row(entry["at"] or "-", entry["lsn"] or "-", "\n".join(entry["done"]))
+    out.print(grid if found else "Its schema hasn't changed since the table was created.")
+
+
+def entries(properties: dict[str, str]) -> list[dict[str, Any]]:
+    """The changes that a table's properties tell of, oldest first; ``lsn`` as PostgreSQL prints it."""
+    return [
+        {"at": entry.get("at"), "lsn": _lsn(entry.get("lsn")), "done": entry["changes"]}
+        for entry in json.loads(properties.get(HISTORY, "[]"))
+    ]
+
+
+def _lsn(number: int | None) -> str | None:
+    return None if number is None else f"{number >> 32:X}/{number & 0xFFFFFFFF:X}"
