@@ -10,6 +10,7 @@ TRUNCATE = "t"
 OPERATIONS = ("c", "r", "u", "d", TRUNCATE)
 UNKNOWN_OPERATION = "unknown_operation"
 UNAVAILABLE = "unavailable_value"
+PARKED = "parked"
 
 EXPLANATIONS = {
     "not_avro": "the value isn't in Confluent's wire format (a zero byte, a schema id, Avro)",
@@ -20,6 +21,7 @@ EXPLANATIONS = {
     "unrepresentable_value": "a value is outside what the lake's type can hold",
     NO_KEY: "a change of an existing row needs a key, and the event has none",
     UNKNOWN_OPERATION: "the operation isn't one of Debezium's",
+    PARKED: "an earlier event of its key is a dead letter, behind which it waits",
     UNAVAILABLE: "an unchanged value was left out of the event, and the lake has no earlier one",
 }
 
@@ -43,6 +45,14 @@ def admit(changes: DataFrame, keys: Sequence[str]) -> DataFrame:
         .when(unkeyed, F.lit(NO_KEY))
     )
     return changes.withColumn("problem", problem)
+
+
+def park(changes: DataFrame, waiting: DataFrame) -> DataFrame:
+    """``changes`` with ``problem`` set as well on the rows that ``waiting`` names by ``partition`` and ``offset``."""
+    named = F.broadcast(waiting.withColumn("waits", F.lit(True)))
+    joined = changes.join(named, ["partition", "offset"], "left")
+    problem = F.coalesce("problem", F.when(F.col("waits"), F.lit(PARKED)))
+    return joined.withColumn("problem", problem).select(*changes.columns)
 
 
 def explain(problem: Column) -> Column:

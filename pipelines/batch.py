@@ -15,13 +15,15 @@ from pipelines.deadletters import DeadLetters
 from pipelines.errors import Stopping
 from pipelines.history import TopicHistory
 from pipelines.ledger import Counts, Ranges
+from pipelines.parking import Parking
+from pipelines.part import Outcome
 from pipelines.planned import OffsetLog
 from pipelines.profile import TopicProfile, profile
 from pipelines.read import HEARTBEAT_TABLE
 from pipelines.registry import SchemaRegistry
 from pipelines.settings import MirrorSettings
 from pipelines.sources.postgres.schema_log import SchemaLog
-from pipelines.table import Outcome, TableMirror
+from pipelines.table import TableMirror
 
 PIPELINE = "mirror"
 TABLES_SIDE_BY_SIDE = 5
@@ -37,6 +39,7 @@ class BatchMirror:
         self._history = TopicHistory(settings.kafka_bootstrap, settings.max_offsets_per_trigger)
         self._offsets = OffsetLog(settings.checkpoint)
         self._schema_log = SchemaLog(settings.kafka_bootstrap, self._registry, settings.source_name)
+        self._parking = Parking(spark)
         self._tables: dict[str, TableMirror] = {}
         self._pool = ThreadPoolExecutor(TABLES_SIDE_BY_SIDE, thread_name_prefix="table")
         # A session's settings carry one commit's ledger, so a session serves one table at a time.
@@ -56,6 +59,7 @@ class BatchMirror:
             profiled = time.monotonic()
             planned = self._planned(number)
             altered = self._altered(topics)
+            self._parking.refresh()
             due = {t for t in planned if t in topics or t in altered or t not in self._tables}
             jobs = [
                 self._pool.submit(self._one, batch, topics.get(t) or TopicProfile(t), planned[t], number, t in altered)
@@ -90,7 +94,7 @@ class BatchMirror:
         if mirror is None:
             mirror = self._tables[seen.topic] = TableMirror(
                 seen.topic, self._settings.source_name, PIPELINE, self._registry, self._letters, self._history,
-                self._schema_log, self._settings.unavailable_value,
+                self._schema_log, self._parking, self._settings.unavailable_value,
             )  # fmt: skip
         with self._session() as session:
             return mirror.mirror(batch, seen, planned, number, session, altered)

@@ -1,9 +1,11 @@
 """Decode: raw records of one topic to typed change rows.
 
-Gives one row for each record that isn't a tombstone, with the columns of ``CHANGE_COLUMNS``: position, ``op``
-(Debezium's letter), ``lsn``, ``committed_at``, ``row`` (struct of the source's columns in the lake's types: the new
+Gives one row for each record that isn't a tombstone, with the columns ``partition``, ``offset``, ``op``
+(Debezium's letter; of a replayed dead letter that a snapshot had read, that of a create, which the log position
+guards), ``lsn``, ``committed_at``, ``row`` (struct of the source's columns in the lake's types: the new
 state, or for a delete the key), ``unavailable`` (struct of booleans, one a toastable column), ``old_key`` (the key
-before a key change, as JSON, on the create that follows it) and ``problem`` (null, or why the record can't be used).
+before a key change, as JSON, on the create that follows it), ``replayed`` (whether it had been a dead letter) and
+``problem`` (null, or why the record can't be used).
 Bytes that can't be decoded give a problem, never an error.
 """
 
@@ -13,11 +15,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
 
-from pipelines.profile import HEADER_BYTES, schema_id
+from pipelines.profile import HEADER_BYTES, is_replayed, schema_id
 from pipelines.sources.postgres.envelope import SourceColumn, TableShape
 from pipelines.sources.postgres.types import is_unavailable
 
-CHANGE_COLUMNS = ("partition", "offset", "op", "lsn", "committed_at", "row", "unavailable", "old_key", "problem")
 OLD_KEY_HEADER = "__debezium.oldkey"
 
 NOT_AVRO = "not_avro"
@@ -40,15 +41,16 @@ def decode(
         schema_id("value").alias("schema_id"),
         F.expr(f"substring(value, {HEADER_BYTES + 1})").alias("body"),
     )
-    decoded = records.select(
-        "partition", "offset", "schema_id", _old_key().alias("old_key"), _event(shape, writers).alias("event")
-    )
+    decoded = records.select("partition", "offset", "headers", "schema_id", _event(shape, writers).alias("event"))
     image = F.when(F.col("event.op") == "d", F.col("event.before")).otherwise(F.col("event.after"))
-    opened = decoded.select("partition", "offset", "schema_id", "old_key", "event", image.alias("image"))
+    opened = decoded.select(
+        "partition", "offset", "headers", "schema_id", _old_key().alias("old_key"), "event", image.alias("image")
+    )
+    late = (F.col("event.op") == "r") & is_replayed(F.col("headers"))
     return opened.select(
         "partition",
         "offset",
-        F.col("event.op").alias("op"),
+        F.when(late, F.lit("c")).otherwise(F.col("event.op")).alias("op"),
         _lsn().alias("lsn"),
         F.timestamp_micros("event.source.ts_us").alias("committed_at"),
         F.struct(*[_value(c).alias(c.name) for c in shape.columns]).alias("row"),
@@ -57,6 +59,7 @@ def decode(
             *[is_unavailable(_raw(c), c.avro, placeholder).alias(c.name) for c in shape.toastable],
         ).alias("unavailable"),
         "old_key",
+        is_replayed(F.col("headers")).alias("replayed"),
         _problem(shape, rejected).alias("problem"),
     )
 

@@ -22,6 +22,7 @@ def batch_facts(rows: DataFrame, shape: TableShape, keys: tuple[str, ...]) -> Ro
     return rows.agg(
         F.count_if(~good).alias("dead"),
         F.count_if(live).alias("live"),
+        F.count_if(live & F.col("replayed")).alias("replayed"),
         F.count_if(live & any_unavailable(shape)).alias("incomplete"),
         F.count_if(truncates).alias("truncates"),
         F.max(F.when(truncates, F.col("lsn"))).alias("truncated"),

@@ -10,7 +10,7 @@ with.
 from collections.abc import Sequence
 from functools import reduce
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from pipelines.sources.postgres.envelope import TableShape
@@ -42,6 +42,17 @@ def fold(changes: DataFrame, shape: TableShape, keys: Sequence[str], has_unavail
     key_columns = [values.getField(key).alias(f"key_{index}") for index, key in enumerate(keys)]
     folded = changes.groupBy(*key_columns).agg(newest, *inherited)
     return folded.select(*_columns(shape, has_unavailable))
+
+
+def without_outdated(changes: DataFrame, keys: Sequence[str]) -> DataFrame:
+    """``changes`` without replayed dead letters that newer events of their key have overtaken, by the log position."""
+    key = F.struct(*[F.col("row").getField(name).alias(name) for name in keys])
+    of_key = Window.partitionBy(key).rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
+    newest = F.max(F.when(~F.col("replayed"), F.col("lsn"))).over(of_key)
+    marked = changes.withColumn("newest", newest)
+    return marked.where(~F.col("replayed") | F.col("newest").isNull() | (F.col("lsn") >= F.col("newest"))).drop(
+        "newest"
+    )
 
 
 def positions(changes: DataFrame, shape: TableShape) -> DataFrame:

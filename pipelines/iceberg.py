@@ -39,6 +39,12 @@ class LakeTable:
         return quote_path((CATALOG, self.namespace, self.name))
 
     @property
+    def snapshot_id(self) -> int | None:
+        """The current snapshot; None: nothing was ever committed."""
+        snapshot = self._table.currentSnapshot()
+        return None if snapshot is None else int(snapshot.snapshotId())
+
+    @property
     def properties(self) -> dict[str, str]:
         """Table properties."""
         return dict(self._table.properties())

@@ -13,7 +13,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from pipelines.fold import CREATES, DELETE
+from pipelines.admit import UNAVAILABLE
+from pipelines.fold import CREATES, DELETE, KEEP, LOST
 from pipelines.sources.postgres.envelope import TableShape
 
 MAX_KEY_CHANGES = 16
@@ -38,6 +39,20 @@ def inherit(changes: DataFrame, shape: TableShape, keys: Sequence[str], table: D
     ancestors = _left(_ancestors(_moves(moved, keys), orphans.select("partition", "offset")), keyed)
     known = _known_values(keyed, table, shape, keys, ancestors)
     return _filled(changes, known, shape)
+
+
+def orphans(changes: DataFrame, shape: TableShape, present: DataFrame) -> DataFrame:
+    """``partition``, ``offset`` and ``problem`` of the folded ``changes`` that lack an unchanged value which nobody
+    knows: rows whose create lost it, and rows that the table hasn't got either. ``present``: the keys that it has.
+    """
+    wanting = reduce(Column.__or__, [F.col(KEEP).getField(c.name) for c in shape.toastable], F.lit(False))
+    unknown = changes.where(~F.col(LOST) & wanting).join(present, present.columns, "left_anti")
+    lacking = changes.where(F.col(LOST)).unionByName(unknown)
+    return lacking.select(
+        F.col("_kafka_partition").alias("partition"),
+        F.col("_kafka_offset").alias("offset"),
+        F.lit(UNAVAILABLE).alias("problem"),
+    )
 
 
 def _key(row: Column, keys: Sequence[str]) -> Column:

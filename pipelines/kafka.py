@@ -12,6 +12,8 @@ from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_expone
 from pipelines.errors import RetryBatch, StopPipeline
 
 ANSWER_SECONDS = 10.0
+# The header of a dead letter that was put back on its topic: the partition and offset at which it had been.
+REPLAYED_FROM = "lakehouse.replayed-from"
 POLL_SECONDS = 1.0
 SILENT_POLLS = 30
 LATEST: Any = OffsetSpec.latest()  # type: ignore[no-untyped-call]

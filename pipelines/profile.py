@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
+from pipelines.kafka import REPLAYED_FROM
+
 MAGIC = b"\x00"
 HEADER_BYTES = 5
 
@@ -27,6 +29,12 @@ def schema_id(column: str) -> Column:
     value = F.col(column)
     framed = (F.length(value) > HEADER_BYTES) & (F.substring(value, 1, 1) == F.lit(MAGIC))
     return F.when(framed, F.conv(F.hex(F.substring(value, 2, 4)), 16, 10).cast("int"))
+
+
+def is_replayed(headers: Column) -> Column:
+    """Whether a record is a replayed dead letter. Never null."""
+    found = F.exists(headers, lambda header: header["key"] == F.lit(REPLAYED_FROM))
+    return F.coalesce(found, F.lit(False))
 
 
 def profile(batch: DataFrame) -> dict[str, TopicProfile]:

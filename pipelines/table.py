@@ -1,72 +1,31 @@
 """One table's share of a batch: ledger → decode → admit → fold → evolve → merge."""
 
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from pipelines import evolve, ledger, schemas
-from pipelines.admit import TRUNCATE, UNAVAILABLE, admit
+from pipelines.admit import TRUNCATE
+from pipelines.changes import admitted, decoded
 from pipelines.deadletters import DeadLetters, rejected, undecodable, within
-from pipelines.decode import decode
-from pipelines.facts import batch_facts, folded_count, key_among, key_bounds
-from pipelines.fold import KEEP, LOST, fold, positions
+from pipelines.facts import folded_count, key_among, key_bounds
+from pipelines.fold import fold, positions, without_outdated
 from pipelines.history import TopicHistory
 from pipelines.iceberg import Lake, LakeTable
-from pipelines.inherit import inherit
+from pipelines.inherit import inherit, orphans
 from pipelines.merge import MergePlan, append_sql, commit, merge_sql
-from pipelines.profile import TopicProfile, profile, schema_id
-from pipelines.refit import refit
+from pipelines.parking import Parking
+from pipelines.part import Outcome, Part
+from pipelines.profile import TopicProfile, profile
 from pipelines.registry import SchemaRegistry
-from pipelines.schema_plan import Change, Target, target
+from pipelines.schema_plan import Change, target
 from pipelines.sources.postgres.envelope import TableShape
 from pipelines.sources.postgres.schema_log import SchemaLog, TableVersions
 
 FEW_CHANGES = 5_000
-
-
-@dataclass
-class Outcome:
-    """What became of a topic's records in a batch. Times in milliseconds, by stage.
-
-    ``skipped``: records that the table had already; ``reread``: records from before the batch that it lacked.
-    """
-
-    topic: str
-    rows: int = 0
-    skipped: int = 0
-    reread: int = 0
-    counts: ledger.Counts = field(default_factory=ledger.Counts)
-    schema_changes: list[str] = field(default_factory=list)
-    committed: bool = False
-    oldest_commit: float | None = None
-    newest_commit: float | None = None
-    ms: dict[str, int] = field(default_factory=dict)
-
-    @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
-        """Add the time spent inside to ``name``."""
-        started = time.monotonic()
-        try:
-            yield
-        finally:
-            self.ms[name] = self.ms.get(name, 0) + round((time.monotonic() - started) * 1000)
-
-
-@dataclass(frozen=True)
-class Part:
-    """Records of the topic that go into the table in one commit, and the offsets that this commit accounts for."""
-
-    raw: DataFrame
-    seen: TopicProfile
-    offsets: ledger.Ranges
-    batch: int
-    session: SparkSession
-    outcome: Outcome
 
 
 class TableMirror:
@@ -81,11 +40,12 @@ class TableMirror:
         letters: DeadLetters,
         history: TopicHistory,
         schema_log: SchemaLog,
+        parking: Parking,
         placeholder: str,
     ) -> None:
         self.topic, self._source, self._pipeline = topic, source, pipeline
         self._registry, self._letters, self._history, self._placeholder = registry, letters, history, placeholder
-        self._schema_log = schema_log
+        self._schema_log, self._parking = schema_log, parking
         self._known_ids: set[int] = set()
         self._forget()
 
@@ -198,11 +158,11 @@ class TableMirror:
         has = evolve.applied(self._table, versions) if self._table else None
         keys = found.keys if found.keys is not None else has.keys if has else ()
         wanted = target(found.shape, keys, versions, has)
-        rows = admit(self._decode(part.raw, found, wanted, versions), wanted.keys).persist()
         shape, keys = replace(found.shape, columns=wanted.columns), wanted.keys
+        with part.outcome.stage("decode"):
+            rows = decoded(part.raw, found, wanted, versions, self._placeholder)
+            rows, facts = admitted(rows, part.raw, shape, keys, self._parking.of(self.topic))
         try:
-            with part.outcome.stage("decode"):
-                facts = batch_facts(rows, shape, keys)
             part.outcome.oldest_commit, part.outcome.newest_commit = facts.oldest, facts.newest
             letters = []
             if facts.dead:
@@ -223,19 +183,6 @@ class TableMirror:
             self._schema_log.catch_up()
             self._known_ids |= seen.schema_ids.keys()
         return self._schema_log.table(*self._name)
-
-    def _decode(self, raw: DataFrame, found: schemas.Schemas, wanted: Target, versions: TableVersions) -> DataFrame:
-        """Change rows in the columns that the table shall have, each read by the schema that it was written with."""
-        *older, (shape, writers) = found.written
-        others = [identifier for _, ids in older for identifier in ids]
-        identifier = schema_id("value")
-        newest = raw.where(identifier.isNull() | ~identifier.isin(others)) if others else raw
-        decoded = decode(newest, shape, writers, found.rejected, self._placeholder)
-        rows = refit(decoded, shape, wanted, versions)
-        for shape, writers in older:
-            decoded = decode(raw.where(identifier.isin(list(writers))), shape, writers, {}, self._placeholder)
-            rows = rows.unionByName(refit(decoded, shape, wanted, versions))
-        return rows
 
     def _follow(self, table: LakeTable, number: int, session: SparkSession, outcome: Outcome) -> None:
         versions = self._schema_log.table(*self._name)
@@ -264,6 +211,8 @@ class TableMirror:
         bound = before if cleared is None else cleared
         if bound is not None:
             good = good.where(F.col("lsn") > bound)
+        if facts.replayed and keys:
+            good = without_outdated(good, keys)
         with outcome.stage("evolve"):
             lake = Lake(session)
             table = self._table = self._table or evolve.create_table(lake, self._source, shape, keys)
@@ -272,21 +221,20 @@ class TableMirror:
         unavailable = facts.incomplete > 0 and bool(keys)
         few = bool(keys) and cleared is None and facts.live <= FEW_CHANGES
         with outcome.stage("fold"):
-            folded = folded_count(good, keys)
             if unavailable:
                 good = inherit(good, shape, keys, session.table(table.sql_name))
             changes = fold(good, shape, keys, unavailable) if keys else positions(good, shape)
         view = "changes_" + "".join(c if c.isalnum() else f"_{ord(c):x}_" for c in self.topic)
-        orphans = None
+        lost, lacking = 0, None
         try:
             if unavailable or few:
                 changes = changes.persist()
-            lost = 0
+            folded = changes.count() if unavailable or few else folded_count(good, keys)
             if unavailable:
-                orphans = self._orphans(changes, shape, session.table(table.sql_name).select(*keys)).persist()
-                lost = orphans.count()
+                lacking = orphans(changes, shape, session.table(table.sql_name).select(*keys)).persist()
+                lost = lacking.count()
                 if lost:
-                    letters.append(rejected(part.raw, orphans))
+                    letters.append(rejected(part.raw, lacking))
             self._bury(part, letters)
             changes.createOrReplaceGlobalTempView(view)
             empty = next(table.summaries(), None) is None
@@ -310,8 +258,8 @@ class TableMirror:
         finally:
             session.catalog.dropGlobalTempView(view)
             changes.unpersist()
-            if orphans is not None:
-                orphans.unpersist()
+            if lacking is not None:
+                lacking.unpersist()
 
     def _account(
         self, part: Part, counts: ledger.Counts, statement: str | None = None, truncated_lsn: int | None = None
@@ -348,21 +296,3 @@ class TableMirror:
             for more in letters[1:]:
                 every = every.unionByName(more)
             self._letters.write(every, self.topic, part.batch, part.seen.ranges)
-
-    def _orphans(self, changes: DataFrame, shape: TableShape, present: DataFrame) -> DataFrame:
-        """Position and problem of changes that lack an unchanged value which nobody knows: a row whose create lost it,
-        or one that the table hasn't got either.
-        """
-        wanting = F.lit(False)
-        for column in shape.toastable:
-            wanting = wanting | F.col(KEEP).getField(column.name)
-        unknown = changes.where(~F.col(LOST) & wanting).join(present, present.columns, "left_anti")
-        return (
-            changes.where(F.col(LOST))
-            .unionByName(unknown)
-            .select(
-                F.col("_kafka_partition").alias("partition"),
-                F.col("_kafka_offset").alias("offset"),
-                F.lit(UNAVAILABLE).alias("problem"),
-            )
-        )

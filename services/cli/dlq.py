@@ -1,4 +1,4 @@
-"""`lakehouse dlq`: records that couldn't be merged, with the reason, as the lake keeps them."""
+"""`lakehouse dlq`: records that couldn't be merged, with the reason, and what can be done with them."""
 
 import json
 import re
@@ -6,13 +6,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 
 import typer
-from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, EqualTo, GreaterThanOrEqual
-from pyiceberg.table import Table as LakeTable
 from rich.table import Table
 
 from pipelines.avro import Undecodable
 from services.cli.output import CHECK_FAILED, UNUSABLE, expected_errors, fail, out, print_json
-from services.verify.lake import dead_letters, open_catalog
+from services.dlq.letters import DISCARDED, LISTED, OPEN, POSITION, REPLAYED, Letter, Letters, Wanted, position
+from services.dlq.replay import WHOLE, replay, with_keys
+from services.verify.lake import open_catalog
 from services.verify.settings import StackSettings
 from services.verify.tail import Decoder
 
@@ -21,8 +21,6 @@ app = typer.Typer(
 )
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
-_POSITION = ("topic", "partition", "offset")
-_LISTED = (*_POSITION, "stage", "reason", "message", "timestamp", "dead_lettered_at")
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
@@ -52,7 +50,30 @@ def hexdump(data: bytes, width: int = 16) -> list[str]:
     return lines
 
 
-LIST_HELP = """List dead letters, newest first.
+Topic = Annotated[str | None, typer.Option(help="Only this topic.")]
+Reason = Annotated[str | None, typer.Option(help="Only this reason.")]
+Since = Annotated[str | None, typer.Option(help="Only since then: 15m, 2h, 1d or ISO 8601.")]
+Key = Annotated[str | None, typer.Option(help="Only this key: 7, '{\"id\": 7}' or 0x and its bytes.")]
+Positions = Annotated[list[str] | None, typer.Argument(metavar="[TOPIC:PARTITION:OFFSET]…")]
+
+
+def wanted(
+    positions: list[str] | None, topic: str | None, reason: str | None, since: str | None, key: str | None,
+    as_json: bool, states: frozenset[str] = frozenset({OPEN}),
+) -> Wanted:  # fmt: skip
+    """The letters that a command's arguments name; leaves with a message if they can't be read."""
+    try:
+        named = frozenset(parse_position([text]) for text in positions or ())
+    except ValueError as error:
+        fail(str(error), UNUSABLE, as_json)
+    try:
+        moment = parse_since(since, datetime.now(UTC)) if since else None
+    except ValueError:
+        fail(f"--since {since} is neither like 15m, 2h, 1d nor ISO 8601", UNUSABLE, as_json)
+    return Wanted(named, topic, reason, moment, key, states)
+
+
+LIST_HELP = """List dead letters, newest first: the open ones, or with --all also those that were replayed or discarded.
 
 Examples:
 
@@ -64,29 +85,23 @@ Examples:
 
 @app.command("list", help=LIST_HELP)
 def list_letters(
-    topic: Annotated[str | None, typer.Option(help="Only this topic.")] = None,
-    reason: Annotated[str | None, typer.Option(help="Only this reason.")] = None,
-    since: Annotated[str | None, typer.Option(help="Only since then: 15m, 2h, 1d or ISO 8601.")] = None,
+    topic: Topic = None,
+    reason: Reason = None,
+    since: Since = None,
+    key: Key = None,
+    closed: Annotated[bool, typer.Option("--all", help="Also what was replayed or discarded.")] = False,
     limit: Annotated[int, typer.Option(min=1, help="How many to list.")] = 20,
     as_json: AsJson = False,
 ) -> None:
     """List dead letters."""
-    wanted: list[BooleanExpression] = []
-    if topic:
-        wanted.append(_is("topic", topic))
-    if reason:
-        wanted.append(_is("reason", reason))
-    if since:
-        try:
-            moment = parse_since(since, datetime.now(UTC))
-        except ValueError:
-            fail(f"--since {since} is neither like 15m, 2h, 1d nor ISO 8601", UNUSABLE, as_json)
-        wanted.append(GreaterThanOrEqual(term="dead_lettered_at", value=moment.isoformat()))
+    states = frozenset({OPEN, REPLAYED, DISCARDED} if closed else {OPEN})
+    chosen = wanted(None, topic, reason, since, key, as_json, states)
     with expected_errors(as_json):
-        table = _open(StackSettings.load())
-        rows = [] if table is None else _rows(table, wanted, _LISTED)
+        settings = StackSettings.load()
+        rows = Letters(open_catalog(settings)).find(chosen, Decoder(settings.schema_registry_url))
     groups: dict[tuple[str, str, str], int] = {}
     for row in rows:
+        row.pop("key", None)
         group = (row["topic"], row["stage"], row["reason"])
         groups[group] = groups.get(group, 0) + 1
     newest = sorted(rows, key=lambda row: row["dead_lettered_at"], reverse=True)[:limit]
@@ -95,18 +110,112 @@ def list_letters(
         print_json({"total": len(rows), "groups": counted, "letters": newest})
         return
     if not rows:
-        out.print("No dead letters.")
+        out.print("No dead letters." if closed else "No open dead letters.")
         return
-    grid = Table("position", "stage", "reason", "dead-lettered", "message", title=f"{len(rows):,} dead letters",
-                 title_justify="left")  # fmt: skip
-    for row in newest:
-        position = ":".join(str(row[name]) for name in _POSITION)
-        grid.add_row(
-            position, row["stage"], row["reason"], f"{row['dead_lettered_at']:%Y-%m-%d %H:%M:%S}", _first_line(row)
-        )
-    out.print(grid)
+    print_letters(newest, f"{len(rows):,} dead letters")
     for (name, stage, why), count in sorted(groups.items()):
         out.print(f"{count:>8,}  {name}  {stage}  {why}", markup=False, highlight=False)
+
+
+def print_letters(rows: list[Letter], title: str) -> None:
+    """A line a letter, for people."""
+    grid = Table("position", "stage", "reason", "state", "dead-lettered", "message", title=title, title_justify="left")
+    for row in rows:
+        where = ":".join(map(str, position(row)))
+        at = f"{row['dead_lettered_at']:%Y-%m-%d %H:%M:%S}"
+        grid.add_row(where, row["stage"], row["reason"], row["state"], at, _first_line(row))
+    out.print(grid)
+
+
+REPLAY_HELP = """Put dead letters back on their topics, once what was wrong is mended.
+
+Later events of a key wait behind its dead letter; they are replayed with it, in their order. A letter that fails again
+comes back, with its history in its headers. Examples:
+
+    lakehouse dlq replay --reason unknown_schema --dry-run
+
+    lakehouse dlq replay shop.public.orders:0:4711
+
+    lakehouse dlq replay --topic shop.public.orders --key 7
+"""
+
+
+@app.command("replay", help=REPLAY_HELP)
+def replay_letters(
+    positions: Positions = None,
+    topic: Topic = None,
+    reason: Reason = None,
+    since: Since = None,
+    key: Key = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say which.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Replay dead letters."""
+    chosen = _named(positions, topic, reason, since, key, as_json)
+    with expected_errors(as_json):
+        settings = StackSettings.load()
+        letters = Letters(open_catalog(settings))
+        found = with_keys(letters, chosen, Decoder(settings.schema_registry_url))
+        if not dry_run:
+            replay(letters, found, settings.kafka_bootstrap)
+    _done("would be replayed" if dry_run else "replayed", found, as_json, dry_run)
+
+
+DISCARD_HELP = """Give dead letters up, with a reason that is kept. The lake stays without what they say.
+
+What waits behind them waits on if another letter of its key is open. Examples:
+
+    lakehouse dlq discard shop.public.orders:0:4711 --because "sent by a test"
+
+    lakehouse dlq discard --reason not_avro --since 1h --because "a producer gone wrong" --dry-run
+"""
+
+
+@app.command("discard", help=DISCARD_HELP)
+def discard_letters(
+    because: Annotated[str, typer.Option(help="Why; it is kept.")],
+    positions: Positions = None,
+    topic: Topic = None,
+    reason: Reason = None,
+    since: Since = None,
+    key: Key = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say which.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Discard dead letters."""
+    chosen = _named(positions, topic, reason, since, key, as_json)
+    if not because.strip():
+        fail("--because needs a reason", UNUSABLE, as_json)
+    with expected_errors(as_json):
+        settings = StackSettings.load()
+        letters = Letters(open_catalog(settings))
+        found = letters.find(chosen, Decoder(settings.schema_registry_url))
+        if found and not dry_run:
+            letters.close(found, DISCARDED, because)
+    _done("would be discarded" if dry_run else "discarded", found, as_json, dry_run)
+
+
+def _named(
+    positions: list[str] | None, topic: str | None, reason: str | None, since: str | None, key: str | None,
+    as_json: bool,
+) -> Wanted:  # fmt: skip
+    chosen = wanted(positions, topic, reason, since, key, as_json)
+    if not chosen.names_any:
+        fail("say which: positions, --topic, --reason, --since or --key (`lakehouse dlq list` shows them)", UNUSABLE,
+             as_json)  # fmt: skip
+    return chosen
+
+
+def _done(what: str, found: list[Letter], as_json: bool, dry_run: bool) -> None:
+    if as_json:
+        named = [dict(zip(POSITION, position(letter), strict=True)) for letter in found]
+        print_json({"dry_run": dry_run, "total": len(found), "letters": named})
+    elif dry_run and found:
+        print_letters(found, f"{len(found):,} dead letters {what}")
+    else:
+        out.print(f"{len(found):,} dead letters {what}.", highlight=False)
+    if not found:
+        raise typer.Exit(CHECK_FAILED)
 
 
 SHOW_HELP = """Show one dead letter whole: reason, headers, schema id; with --payload also its bytes, raw and decoded.
@@ -132,14 +241,14 @@ def show_letter(
         topic, partition, offset = parse_position(position)
     except ValueError as error:
         fail(str(error), UNUSABLE, as_json)
-    wanted = [_is("topic", topic), _is("partition", partition), _is("offset", offset)]
+    chosen = Wanted(frozenset({(topic, partition, offset)}), topic, states=frozenset({OPEN, REPLAYED, DISCARDED}))
     with expected_errors(as_json):
         settings = StackSettings.load()
-        table = _open(settings)
-        rows = [] if table is None else _rows(table, wanted, (*_LISTED, "key", "value", "headers"))
+        decoder = Decoder(settings.schema_registry_url)
+        rows = Letters(open_catalog(settings)).find(chosen, decoder, WHOLE)
         if not rows:
             fail(f"no dead letter at {topic}:{partition}:{offset}", CHECK_FAILED, as_json)
-        letter = _described(rows[0], Decoder(settings.schema_registry_url) if payload else None)
+        letter = _described(rows[0], decoder if payload else None)
     if as_json:
         print_json(letter)
         return
@@ -152,7 +261,7 @@ def show_letter(
 
 def _described(row: dict[str, Any], decoder: Decoder | None) -> dict[str, Any]:
     """The letter as plain data; payload bytes only with a decoder."""
-    letter = {name: row[name] for name in _LISTED}
+    letter = {name: row[name] for name in (*LISTED, "state", "because", "closed_at")}
     letter["headers"] = [
         {"key": h["key"], "value": _text(h["value"])} if decoder else {"key": h["key"]} for h in row["headers"] or []
     ]
@@ -181,22 +290,6 @@ def _print_part(name: str, part: dict[str, Any]) -> None:
         out.print_json(data=part["decoded"])
     elif "undecodable" in part:
         out.print(f"    doesn't decode: {part['undecodable']}", markup=False, highlight=False, soft_wrap=True)
-
-
-def _is(column: str, value: Any) -> BooleanExpression:
-    return EqualTo(term=column, value=value)
-
-
-def _open(settings: StackSettings) -> LakeTable | None:
-    return dead_letters(open_catalog(settings))
-
-
-def _rows(table: LakeTable, wanted: list[BooleanExpression], columns: tuple[str, ...]) -> list[dict[str, Any]]:
-    condition: BooleanExpression = AlwaysTrue()
-    for part in wanted:
-        condition = And(condition, part)
-    rows: list[dict[str, Any]] = table.scan(row_filter=condition, selected_fields=columns).to_arrow().to_pylist()
-    return rows
 
 
 def _schema_id(data: bytes) -> int | None:

@@ -4,7 +4,7 @@ import random
 import shutil
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer
 
 from tests.integration.stack import Stack, wait_until
 
@@ -160,6 +160,39 @@ def test_broken_records_become_dead_letters_and_the_stream_goes_on(stack: Stack)
     stack.assert_equal("orders")
     letters = stack.lakehouse("dlq", "list", "--topic", "shop.public.orders")["letters"]
     assert sorted(letter["reason"] for letter in letters) == ["not_avro", "not_avro", "unknown_schema"]
+
+
+def test_a_key_waits_behind_its_dead_letter_until_that_is_dealt_with(stack: Stack) -> None:
+    stack.sql("CREATE TABLE ward (id bigint PRIMARY KEY, note text)", "INSERT INTO ward VALUES (1, 'a'), (2, 'b')")
+    stack.assert_equal("ward")
+    consumer = Consumer({"bootstrap.servers": stack.endpoints["kafka_bootstrap"], "group.id": "test",
+                         "auto.offset.reset": "earliest"})  # fmt: skip
+    consumer.subscribe(["shop.public.ward"])
+    records = [record for record in consumer.consume(2, 60) if record.error() is None]
+    consumer.close()
+    first = next(record for record in records if (record.key() or b"")[-1] == 2)
+    producer = Producer({"bootstrap.servers": stack.endpoints["kafka_bootstrap"]})
+    producer.produce("shop.public.ward", partition=first.partition() or 0, key=first.key(), value=b"broken")
+    assert producer.flush(30) == 0
+    stack.lakehouse("wait")
+    stack.sql("UPDATE ward SET note = 'c' WHERE id IN (1, 2)", "UPDATE ward SET note = 'd' WHERE id = 1")
+    stack.lakehouse("wait")
+    letters = stack.lakehouse("dlq", "list", "--topic", "shop.public.ward", "--key", "1")["letters"]
+    assert sorted(letter["reason"] for letter in letters) == ["not_avro", "parked", "parked"]
+    assert not stack.lakehouse("verify", "ward", ok=(1,))["equal"]
+    broken = next(letter for letter in letters if letter["reason"] == "not_avro")
+    position = f"{broken['topic']}:{broken['partition']}:{broken['offset']}"
+    stack.lakehouse("dlq", "discard", position, "--because", "sent by a test")
+    assert stack.lakehouse("dlq", "replay", "--topic", "shop.public.ward", "--dry-run")["total"] == 2
+    assert stack.lakehouse("dlq", "replay", "--topic", "shop.public.ward", "--key", "1")["total"] == 2
+    stack.assert_equal("ward")
+    stack.sql("UPDATE ward SET note = 'e' WHERE id = 1")
+    stack.assert_equal("ward")
+    assert stack.lakehouse("dlq", "list", "--topic", "shop.public.ward")["total"] == 0
+    closed = stack.lakehouse("dlq", "list", "--topic", "shop.public.ward", "--all")["letters"]
+    assert sorted((letter["state"], letter["because"]) for letter in closed) == [
+        ("discarded", "sent by a test"), ("replayed", None), ("replayed", None),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("server", SERVERS)

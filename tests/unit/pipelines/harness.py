@@ -14,9 +14,12 @@ from pipelines import ledger
 from pipelines.deadletters import within
 from pipelines.errors import UnknownSchema
 from pipelines.iceberg import Lake
+from pipelines.kafka import REPLAYED_FROM
+from pipelines.parking import firsts
+from pipelines.part import Outcome
 from pipelines.profile import TopicProfile, profile
 from pipelines.sources.postgres.schema_log import Attribute, TableVersions, Version, table_versions
-from pipelines.table import Outcome, TableMirror
+from pipelines.table import TableMirror
 from tests.unit.pipelines.events import PLACEHOLDER, event, key_schema, value_schema, wire
 
 COLUMNS = {"id": "long", "name": ["null", "string"], "doc": ["null", "string"]}
@@ -32,6 +35,7 @@ class Letters:
     """Stands where the dead-letter topic and table are; integration tests use the real ones."""
 
     kept: dict[tuple[int, int], str] = field(default_factory=dict)
+    closed: set[tuple[int, int]] = field(default_factory=set)
 
     def write(self, letters: DataFrame, topic: str, batch: int, ranges: Any) -> None:
         self.kept |= {(row.partition, row.offset): row.reason for row in letters.collect()}
@@ -123,7 +127,7 @@ class Topic:
     def mirror(self) -> TableMirror:
         """What a new process would begin with."""
         return TableMirror(
-            self.name, "shop", "mirror", self.registry, self.letters, self, self.schema_log, PLACEHOLDER,  # type: ignore[arg-type]
+            self.name, "shop", "mirror", self.registry, self.letters, self, self.schema_log, self, PLACEHOLDER,  # type: ignore[arg-type]
         )  # fmt: skip
 
     def batch(self, events: list[tuple[Any, ...]]) -> DataFrame:
@@ -147,13 +151,25 @@ class Topic:
         if ranges:
             yield ranges, self.everything().where(within(ranges))
 
-    def _record(self, key: Any, value: Any, old: Any = None, partition: int | None = None) -> tuple[Any, ...]:
+    def of(self, topic: str) -> DataFrame | None:
+        """As pipelines.parking.Parking does."""
+        kept = self.letters.kept.keys() - self.letters.closed
+        if not kept:
+            return None
+        named = self.spark.createDataFrame(sorted(kept), "partition int, offset long")
+        return firsts(self.everything().join(named, ["partition", "offset"]))
+
+    def _record(
+        self, key: Any, value: Any, old: Any = None, partition: int | None = None, replayed: bool = False
+    ) -> tuple[Any, ...]:
         partition = (key or 0) % 2 if partition is None else partition
         offset = self.offsets[partition]
         self.offsets[partition] += 1
         key_bytes = wire(KEY_ID, self.key_schema, {"id": key}) if self.keyed and key is not None else None
         data = value if value is None or isinstance(value, bytes) else wire(VALUE_ID, self.value_schema, value)
         headers = None if old is None else [("__debezium.oldkey", json.dumps({"id": old}).encode())]
+        if replayed:
+            headers = [*(headers or []), (REPLAYED_FROM, b"0:0")]
         return (key_bytes, data, self.name, partition, offset, headers)
 
     def apply(

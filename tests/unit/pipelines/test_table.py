@@ -265,3 +265,28 @@ def test_a_change_of_type_stops_and_changes_nothing(spark: SparkSession) -> None
         topic.apply(mirror, topic.batch([(1, data, None)]), 1)
     assert topic.rows() == [(1, "a", "d")]
     assert "fresh" not in spark.table(f"lake.shop.{topic.table}").columns
+
+
+def test_events_behind_a_broken_one_of_their_key_wait_and_come_back_in_order(spark: SparkSession) -> None:
+    topic = Topic(spark)
+    mirror = topic.mirror()
+    bad = (2, b"broken", None)
+    topic.apply(mirror, topic.batch([create(1, 2, "a"), create(2, 4, "b"), bad, update(3, 2, "c")]), 0)
+    topic.apply(mirror, topic.batch([update(4, 2, "d"), update(5, 4, "B")]), 1)
+    assert topic.rows() == [(2, "a", "d"), (4, "B", "d")]
+    assert topic.letters.kept == {(0, 2): "not_avro", (0, 3): "parked", (0, 4): "parked"}
+    replayed = [(*update(3, 2, "c"), 0, True), (*update(4, 2, "d"), 0, True)]
+    topic.apply(mirror, topic.batch(replayed), 2)
+    assert topic.rows() == [(2, "d", "d"), (4, "B", "d")]
+    topic.letters.closed |= topic.letters.kept.keys()
+    topic.apply(mirror, topic.batch([update(6, 2, "e"), (*update(3, 2, "c"), 0, True)]), 3)
+    assert topic.rows() == [(2, "e", "d"), (4, "B", "d")]
+    topic.assert_ledger_is_whole()
+
+
+def test_a_replayed_read_of_a_snapshot_never_replaces_a_newer_row(spark: SparkSession) -> None:
+    topic = Topic(spark)
+    mirror = topic.mirror()
+    topic.apply(mirror, topic.batch([create(5, 2, "newer")]), 0)
+    topic.apply(mirror, topic.batch([(*read(3, 2, "older"), 0, True)]), 1)
+    assert topic.rows() == [(2, "newer", "d")]

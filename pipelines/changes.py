@@ -1,0 +1,49 @@
+"""Changes: the records of one topic as change rows in the columns that its table shall have, each with its problem."""
+
+from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as F
+
+from pipelines.admit import admit, park
+from pipelines.decode import decode
+from pipelines.facts import batch_facts
+from pipelines.parking import firsts, followers
+from pipelines.profile import schema_id
+from pipelines.refit import refit
+from pipelines.schema_plan import Target
+from pipelines.schemas import Schemas
+from pipelines.sources.postgres.envelope import TableShape
+from pipelines.sources.postgres.schema_log import TableVersions
+
+
+def decoded(raw: DataFrame, found: Schemas, wanted: Target, versions: TableVersions, placeholder: str) -> DataFrame:
+    """Change rows, each read by the schema that it was written with. ``found`` has a usable shape."""
+    *older, (shape, writers) = found.written
+    others = [identifier for _, ids in older for identifier in ids]
+    identifier = schema_id("value")
+    newest = raw.where(identifier.isNull() | ~identifier.isin(others)) if others else raw
+    rows = refit(decode(newest, shape, writers, found.rejected, placeholder), shape, wanted, versions)
+    for shape, writers in older:
+        mine = decode(raw.where(identifier.isin(list(writers))), shape, writers, {}, placeholder)
+        rows = rows.unionByName(refit(mine, shape, wanted, versions))
+    return rows
+
+
+def admitted(
+    rows: DataFrame, raw: DataFrame, shape: TableShape, keys: tuple[str, ...], waiting: DataFrame | None
+) -> tuple[DataFrame, Row]:
+    """``rows`` with their problems, persisted, and their facts. ``waiting``: the keys behind whose letters events wait
+    (see :mod:`pipelines.parking`); events that come after a broken one in this very batch wait as well.
+    """
+    rows = admit(rows, keys)
+    if waiting is not None:
+        rows = park(rows, followers(raw, waiting))
+    rows = rows.persist()
+    facts = batch_facts(rows, shape, keys)
+    if not facts.dead:
+        return rows, facts
+    broken = rows.where(F.col("problem").isNotNull()).select("partition", "offset")
+    first = firsts(raw.join(F.broadcast(broken), ["partition", "offset"]))
+    parked = park(rows, followers(raw, first)).persist()
+    facts = batch_facts(parked, shape, keys)
+    rows.unpersist()
+    return parked, facts

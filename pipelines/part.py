@@ -1,0 +1,51 @@
+"""A topic's share of a batch, and what becomes of it."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from pyspark.sql import DataFrame, SparkSession
+
+from pipelines import ledger
+from pipelines.profile import TopicProfile
+
+
+@dataclass
+class Outcome:
+    """What became of a topic's records in a batch. Times in milliseconds, by stage.
+
+    ``skipped``: records that the table had already; ``reread``: records from before the batch that it lacked.
+    """
+
+    topic: str
+    rows: int = 0
+    skipped: int = 0
+    reread: int = 0
+    counts: ledger.Counts = field(default_factory=ledger.Counts)
+    schema_changes: list[str] = field(default_factory=list)
+    committed: bool = False
+    oldest_commit: float | None = None
+    newest_commit: float | None = None
+    ms: dict[str, int] = field(default_factory=dict)
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Add the time spent inside to ``name``."""
+        started = time.monotonic()
+        try:
+            yield
+        finally:
+            self.ms[name] = self.ms.get(name, 0) + round((time.monotonic() - started) * 1000)
+
+
+@dataclass(frozen=True)
+class Part:
+    """Records of the topic that go into the table in one commit, and the offsets that this commit accounts for."""
+
+    raw: DataFrame
+    seen: TopicProfile
+    offsets: ledger.Ranges
+    batch: int
+    session: SparkSession
+    outcome: Outcome

@@ -1,0 +1,1 @@
+"""Dead letters: finding them, and what is done with them."""

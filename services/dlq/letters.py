@@ -1,0 +1,130 @@
+"""The letters and what was done with them, as the lake keeps both."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+from pyiceberg.catalog import Catalog
+from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, EqualTo, GreaterThanOrEqual
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table
+from pyiceberg.types import IntegerType, LongType, NestedField, StringType, TimestamptzType
+
+from pipelines.avro import Decoder, Undecodable
+from services.verify.lake import dead_letters
+
+ACTIONS = ("lakehouse", "dead_letter_actions")
+REPLAYED, DISCARDED, OPEN = "replayed", "discarded", "open"
+POSITION = ("topic", "partition", "offset")
+LISTED = (*POSITION, "stage", "reason", "message", "timestamp", "dead_lettered_at")
+
+_SCHEMA = Schema(
+    NestedField(1, "topic", StringType(), required=True),
+    NestedField(2, "partition", IntegerType(), required=True),
+    NestedField(3, "offset", LongType(), required=True),
+    NestedField(4, "action", StringType(), required=True),
+    NestedField(5, "because", StringType()),
+    NestedField(6, "at", TimestamptzType(), required=True),
+)
+_ARROW = pa.schema([
+    pa.field("topic", pa.string(), nullable=False), pa.field("partition", pa.int32(), nullable=False),
+    pa.field("offset", pa.int64(), nullable=False), pa.field("action", pa.string(), nullable=False),
+    pa.field("because", pa.string()), pa.field("at", pa.timestamp("us", tz="UTC"), nullable=False),
+])  # fmt: skip
+
+Position = tuple[str, int, int]
+Letter = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which letters: all that meet every condition given. ``key``: as text, see :func:`key_is`."""
+
+    positions: frozenset[Position] = frozenset()
+    topic: str | None = None
+    reason: str | None = None
+    since: datetime | None = None
+    key: str | None = None
+    states: frozenset[str] = field(default_factory=lambda: frozenset({OPEN}))
+
+    @property
+    def names_any(self) -> bool:
+        """Whether there is a condition at all."""
+        return bool(self.positions or self.topic or self.reason or self.since or self.key)
+
+
+class Letters:
+    """All letters of a lake. What raises PyIceberg's and Kafka's errors is left to the caller."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._table = dead_letters(catalog)
+
+    def find(self, wanted: Wanted, decoder: Decoder, columns: tuple[str, ...] = LISTED) -> list[Letter]:
+        """The letters, oldest first by topic, partition and offset, each with its ``state``, ``because`` and ``at``."""
+        if self._table is None:
+            return []
+        condition: BooleanExpression = AlwaysTrue()
+        for column, value in (("topic", wanted.topic), ("reason", wanted.reason)):
+            if value is not None:
+                condition = And(condition, EqualTo(term=column, value=value))
+        if wanted.since is not None:
+            since = GreaterThanOrEqual(term="dead_lettered_at", value=wanted.since.isoformat())
+            condition = And(condition, since)
+        fields = tuple(dict.fromkeys((*columns, "key"))) if wanted.key is not None else columns
+        rows: list[Letter] = self._table.scan(row_filter=condition, selected_fields=fields).to_arrow().to_pylist()
+        done = self._actions()
+        found = []
+        for row in rows:
+            action = done.get(position(row), {"action": OPEN, "because": None, "at": None})
+            row |= {"state": action["action"], "because": action["because"], "closed_at": action["at"]}
+            if (
+                row["state"] in wanted.states
+                and (not wanted.positions or position(row) in wanted.positions)
+                and (wanted.key is None or key_is(row["key"], wanted.key, decoder))
+            ):
+                found.append(row)
+        return sorted(found, key=position)
+
+    def close(self, letters: Iterable[Letter], action: str, because: str | None) -> None:
+        """Write down what was done with these letters, in one commit."""
+        at = datetime.now(UTC)
+        rows = [dict(zip(POSITION, position(letter), strict=True)) for letter in letters]
+        rows = [{**row, "action": action, "because": because, "at": at} for row in rows]
+        self._catalog.create_table_if_not_exists(ACTIONS, _SCHEMA).append(pa.Table.from_pylist(rows, _ARROW))
+
+    def _actions(self) -> dict[Position, dict[str, Any]]:
+        try:
+            table: Table = self._catalog.load_table(ACTIONS)
+        except NoSuchTableError:
+            return {}
+        return {position(row): row for row in table.scan().to_arrow().sort_by("at").to_pylist()}
+
+
+def position(letter: Letter) -> Position:
+    """Topic, partition and offset."""
+    return letter["topic"], letter["partition"], letter["offset"]
+
+
+def key_is(key: bytes | None, text: str, decoder: Decoder) -> bool:
+    """Whether ``text`` names this key: as JSON (`{"id": 7}`), a single column's value (`7`), or bytes (`0x0000…`)."""
+    if key is None or text.startswith("0x"):
+        return key is not None and text[2:].lower() == key.hex()
+    try:
+        decoded, _ = decoder.decode(key)
+    except Undecodable:
+        return text == key.decode(errors="replace")
+    plain = json.loads(json.dumps(decoded, default=str))
+    single = next(iter(plain.values())) if isinstance(plain, dict) and len(plain) == 1 else plain
+    return text == str(single) or _json(text) == plain
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
