@@ -19,9 +19,9 @@ from pipelines.parking import Parking
 from pipelines.part import Outcome
 from pipelines.planned import OffsetLog
 from pipelines.profile import TopicProfile, profile
-from pipelines.read import HEARTBEAT_TABLE
 from pipelines.registry import SchemaRegistry
 from pipelines.settings import MirrorSettings
+from pipelines.sources.postgres.capture import HEARTBEAT_TABLE
 from pipelines.sources.postgres.schema_log import SchemaLog
 from pipelines.table import TableMirror
 

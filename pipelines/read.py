@@ -11,9 +11,8 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame, SparkSession
 
 from pipelines.settings import MirrorSettings
-from pipelines.sources.postgres.schema_log import SCHEMA_CHANGES
+from pipelines.sources.postgres.capture import HEARTBEAT_TABLE, SCHEMA_CHANGES
 
-HEARTBEAT_TABLE = "lakehouse.heartbeat"
 OPTIONS = {
     # Where offsets are gone that were asked for, the read fails: never skip.
     "failOnDataLoss": "true",

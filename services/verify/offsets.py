@@ -17,7 +17,7 @@ from pipelines.kafka import (
     list_offsets,
 )
 from pipelines.position import GROUP
-from pipelines.sources.postgres.schema_log import SCHEMA_CHANGES
+from pipelines.sources.postgres.capture import SCHEMA_CHANGES
 from services.verify.errors import Unreachable
 
 Offsets = dict[TopicPartitionKey, int]

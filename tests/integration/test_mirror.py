@@ -208,14 +208,25 @@ def test_a_killed_server_comes_back_and_nothing_is_lost(stack: Stack, server: st
     stack.assert_equal()
 
 
+# While the workload writes, which doesn't know of these columns.
+ALTERATIONS = [
+    "ALTER TABLE {table} ADD COLUMN extra_{cycle} int NOT NULL DEFAULT 7",
+    "ALTER TABLE orders ADD COLUMN later text DEFAULT 'a', ADD COLUMN less int",
+    "ALTER TABLE orders RENAME COLUMN later TO sooner",
+    "ALTER TABLE {table} ADD COLUMN extra_{cycle} timestamptz DEFAULT now()",
+    "ALTER TABLE orders DROP COLUMN less, ALTER COLUMN sooner SET DEFAULT 'b'",
+]
+
+
 def test_the_mirror_killed_at_random_moments(stack: Stack) -> None:
     seed = random.SystemRandom().randrange(1_000_000)
     print(f"seed {seed}")
     moments = random.Random(seed)
     with stack.workload(seed=seed):
-        for _ in range(5):
+        for cycle, alter in enumerate(ALTERATIONS):
             target = stack.positions() + moments.randrange(1, 200)
             wait_until(lambda goal=target: stack.positions() > goal)
+            stack.sql(alter.format(table=moments.choice(["orders", "order_items", "customers"]), cycle=cycle))
             stack.make("kill", "s=mirror")
     stack.assert_equal()
 

@@ -11,6 +11,7 @@ SLOT = "lakehouse"
 OWN_SCHEMA = "lakehouse"
 HEARTBEAT_TABLE = f"{OWN_SCHEMA}.heartbeat"
 SIGNAL_TABLE = f"{OWN_SCHEMA}.signal"
+SCHEMA_CHANGES = f"{OWN_SCHEMA}.schema_changes"
 
 HEARTBEAT_QUERY = f"UPDATE {HEARTBEAT_TABLE} SET beat_at = clock_timestamp()"
 
@@ -130,15 +131,20 @@ def connector_config(capture: Capture) -> dict[str, str]:
 def _topics(capture: Capture) -> dict[str, str]:
     """Table topics are partitioned by key; what concerns the whole source has one partition.
 
-    All are kept equally long: the mirror reads the heartbeats too, and stops where records are gone that it needs.
+    All are kept equally long: the mirror reads the heartbeats too, and stops where records are gone that it needs. Only
+    the schema log is kept for ever: old rows are read by it.
     """
     prefix = re.escape(capture.source_name)
-    single = rf"{prefix}\.{OWN_SCHEMA}\..*,{prefix}\.transaction,__debezium-heartbeat\.{prefix}"
+    single = rf"{prefix}\.{OWN_SCHEMA}\.(heartbeat|signal),{prefix}\.transaction,__debezium-heartbeat\.{prefix}"
     return {
         "topic.creation.enable": "true",
         "topic.creation.default.replication.factor": "-1",
         "topic.creation.default.partitions": str(capture.topic_partitions),
-        "topic.creation.groups": "single",
+        "topic.creation.groups": "schemas,single",
+        "topic.creation.schemas.include": rf"{prefix}\.{re.escape(SCHEMA_CHANGES)}",
+        "topic.creation.schemas.replication.factor": "-1",
+        "topic.creation.schemas.partitions": "1",
+        "topic.creation.schemas.retention.ms": "-1",
         "topic.creation.single.include": single,
         "topic.creation.single.replication.factor": "-1",
         "topic.creation.single.partitions": "1",

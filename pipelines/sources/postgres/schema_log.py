@@ -15,10 +15,9 @@ from confluent_kafka.admin import AdminClient
 
 from pipelines.avro import Decoder, Undecodable
 from pipelines.errors import RetryBatch
-from pipelines.kafka import ANSWER_SECONDS, LATEST, ask, client_config, list_offsets, read_range
+from pipelines.kafka import ANSWER_SECONDS, EARLIEST, LATEST, ask, client_config, list_offsets, read_range
 from pipelines.registry import SchemaRegistry
-
-SCHEMA_CHANGES = "lakehouse.schema_changes"
+from pipelines.sources.postgres.capture import SCHEMA_CHANGES
 
 
 @dataclass(frozen=True)
@@ -110,10 +109,11 @@ class SchemaLog:
                 if self.topic not in ask(lambda: admin.list_topics(timeout=ANSWER_SECONDS)).topics:
                     return set()
                 end = ask(lambda: list_offsets(admin, [(self.topic, 0)], LATEST))[self.topic, 0]
+                held = ask(lambda: list_offsets(admin, [(self.topic, 0)], EARLIEST))[self.topic, 0]
             except KafkaException as error:
                 raise RetryBatch(f"Kafka doesn't answer at {self._kafka_bootstrap}: {error}") from error
             changed = set()
-            for message in read_range(self._kafka_bootstrap, self.topic, {0: (self._read, end)}):
+            for message in read_range(self._kafka_bootstrap, self.topic, {0: (max(held, self._read), end)}):
                 found = self._version(message.value())
                 if found is not None:
                     table, version = found
