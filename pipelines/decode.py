@@ -60,7 +60,7 @@ def decode(
         ).alias("unavailable"),
         "old_key",
         is_replayed(F.col("headers")).alias("replayed"),
-        _problem(shape, rejected).alias("problem"),
+        _problem(shape, rejected, placeholder).alias("problem"),
     )
 
 
@@ -101,12 +101,14 @@ def schema_problem(identifier: Column, rejected: Mapping[int, str]) -> Column:
     return problem
 
 
-def _problem(shape: TableShape, rejected: Mapping[int, str]) -> Column:
+def _problem(shape: TableShape, rejected: Mapping[int, str], placeholder: str) -> Column:
     problem = schema_problem(F.col("schema_id"), rejected)
     has_row = F.col("image").isNotNull() | (F.col("event.op") == "t")
     problem = problem.when(F.col("event.op").isNull() | ~has_row | _lsn().isNull(), F.lit(UNDECODABLE))
     for column in shape.columns:
         if column.type.fallible:
             lost = (F.col("event.op") != "d") & _raw(column).isNotNull() & _value(column).isNull()
+            if column.type.toastable:
+                lost = lost & ~is_unavailable(_raw(column), column.avro, placeholder)
             problem = problem.when(lost, F.lit(f"{UNREPRESENTABLE}: {column.name}"))
     return problem

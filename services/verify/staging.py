@@ -134,7 +134,8 @@ def _stage_tail(
     names = [*(alias for alias, _, _ in [*kinds, *bases]), "kept", "gone"]
     connection.register("incoming", pa.Table.from_arrays(arrays, names))
     try:
-        casts = ", ".join(f"CAST({alias} AS {kind})" for alias, kind, _ in [*kinds, *bases])
+        # What a type can't hold (NaN in a numeric) the lake hasn't got either: its record is a dead letter.
+        casts = ", ".join(f"TRY_CAST({alias} AS {kind})" for alias, kind, _ in [*kinds, *bases])
         connection.execute(f"INSERT INTO {TAIL} SELECT {casts}, kept, gone FROM incoming")
     finally:
         connection.unregister("incoming")

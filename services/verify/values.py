@@ -30,6 +30,9 @@ def neutral(value: Any, avro: Any) -> Any:
         return [neutral(item, kind["items"]) for item in value]
     if isinstance(value, Decimal):
         return format(value, "f")
+    source = kind.get("connect.parameters", {})
+    if source.get("__debezium.source.column.type") == "NUMERIC" and isinstance(value, str):
+        return _number(value, int(source.get("__debezium.source.column.scale", 0)))
     convert = _BY_MEANING.get(str(kind.get("connect.name")))
     return value if convert is None else convert(value)
 
@@ -47,6 +50,12 @@ def time_of_day(microseconds: int) -> str:
     """``HH:MM:SS.ffffff``."""
     seconds, fraction = divmod(microseconds, _MICROSECONDS)
     return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{fraction:06}"
+
+
+def _number(text: str, scale: int) -> str:
+    """As PostgreSQL prints it. The connector takes a negative scale for one beyond 1000, and fills up with zeros."""
+    special = {"NAN": "NaN", "POSITIVE_INFINITY": "Infinity", "NEGATIVE_INFINITY": "-Infinity"}
+    return special.get(text) or (text.split(".", maxsplit=1)[0] if scale > 1000 else text)
 
 
 _BY_MEANING: dict[str, Callable[[Any], Any]] = {

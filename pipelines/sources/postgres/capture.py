@@ -111,7 +111,9 @@ def connector_config(capture: Capture) -> dict[str, str]:
         "provide.transaction.metadata": "true",
         "skipped.operations": "none",
         "tombstones.on.delete": "true",
-        "decimal.handling.mode": "precise",
+        # As text: the other modes have nothing for NaN and the infinities. The columns tell precision and scale.
+        "decimal.handling.mode": "string",
+        "datatype.propagate.source.type": r".+\.numeric",
         "time.precision.mode": "adaptive_time_microseconds",
         "interval.handling.mode": "string",
         "hstore.handling.mode": "json",

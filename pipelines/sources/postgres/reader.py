@@ -93,7 +93,7 @@ class TableColumn:
 
     def _numeric(self) -> str:
         precision, scale = ((self.typmod - 4) >> 16) & 0xFFFF, (self.typmod - 4) & 0x7FF
-        if self.typmod < 0 or precision > 38 or scale > precision:
+        if self.is_array or self.typmod < 0 or precision > 38 or scale > precision:
             return "VARCHAR"
         return f"DECIMAL({precision},{scale})"
 

@@ -7,6 +7,7 @@ Source: Debezium's PostgreSQL connector documentation, "Data type mappings".
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from pyspark.sql import Column
@@ -40,12 +41,25 @@ def _same(value: Column) -> Column:
     return value
 
 
+# PostgreSQL's own bounds, in days and microseconds since 1970. What is outside them stands for infinity, or is a
+# timestamp after the year 294246 that didn't fit into the connector's 64 bits.
+FIRST_DAY, LAST_DAY = -2_440_588, 2_145_042_905
+FIRST_MICROSECOND, LAST_MICROSECOND = FIRST_DAY * 86_400_000_000, (1 << 63) - 2
+MIDNIGHT = 86_400_000_000
+
+
+def _date(value: Column) -> Column:
+    return F.when(value.between(FIRST_DAY, LAST_DAY), F.date_from_unix_date(value))
+
+
 def _micro_timestamp(value: Column) -> Column:
-    return F.timestamp_micros(value).cast("timestamp_ntz")
+    finite = value.between(FIRST_MICROSECOND, LAST_MICROSECOND)
+    return F.when(finite, F.timestamp_micros(value)).cast("timestamp_ntz")
 
 
 def _milli_timestamp(value: Column) -> Column:
-    return F.timestamp_millis(value).cast("timestamp_ntz")
+    finite = value.between(FIRST_MICROSECOND // 1000, LAST_MICROSECOND // 1000)
+    return F.when(finite, F.timestamp_millis(value)).cast("timestamp_ntz")
 
 
 def _zoned_timestamp(value: Column) -> Column:
@@ -53,13 +67,14 @@ def _zoned_timestamp(value: Column) -> Column:
 
 
 def _time_of_day(value: Column) -> Column:
-    return F.date_format(F.timestamp_micros(value), "HH:mm:ss.SSSSSS")
+    before = F.date_format(F.timestamp_micros(value), "HH:mm:ss.SSSSSS")
+    return F.when(value == MIDNIGHT, F.lit("24:00:00.000000")).otherwise(before)
 
 
 _SEMANTIC = {
-    "io.debezium.time.Date": LakeType("date", F.date_from_unix_date),
-    "io.debezium.time.MicroTimestamp": LakeType("timestamp", _micro_timestamp),
-    "io.debezium.time.Timestamp": LakeType("timestamp", _milli_timestamp),
+    "io.debezium.time.Date": LakeType("date", _date, fallible=True),
+    "io.debezium.time.MicroTimestamp": LakeType("timestamp", _micro_timestamp, fallible=True),
+    "io.debezium.time.Timestamp": LakeType("timestamp", _milli_timestamp, fallible=True),
     "io.debezium.time.ZonedTimestamp": LakeType("timestamptz", _zoned_timestamp, fallible=True),
     "io.debezium.time.MicroTime": LakeType("string", _time_of_day),
     "io.debezium.time.Time": LakeType("string", lambda value: _time_of_day(value * 1000)),
@@ -77,6 +92,11 @@ _PRIMITIVE = {
 }
 
 MAX_DECIMAL_PRECISION = 38
+MAX_SCALE = 1000
+SPECIAL_NUMBERS = {"NAN": "NaN", "POSITIVE_INFINITY": "Infinity", "NEGATIVE_INFINITY": "-Infinity"}
+# What the connector says of a column's type in the source, where it is asked to.
+SOURCE_TYPE = "__debezium.source.column.type"
+SOURCE_LENGTH, SOURCE_SCALE = "__debezium.source.column.length", "__debezium.source.column.scale"
 
 _TEXT = _PRIMITIVE["string"]
 _POSTGRES = {
@@ -105,6 +125,9 @@ def lake_type(avro: Any) -> LakeType:
         return _list(lake_type(avro["items"]))
     if semantic in _SEMANTIC:
         return _SEMANTIC[semantic]
+    source = avro.get("connect.parameters", {})
+    if kind == "string" and source.get(SOURCE_TYPE) == "NUMERIC":
+        return _number(int(source.get(SOURCE_LENGTH, 0)), int(source.get(SOURCE_SCALE, 0)))
     if isinstance(kind, str) and kind in _PRIMITIVE:
         return _PRIMITIVE[kind]
     raise UnsupportedType(f"{semantic or kind}")
@@ -115,10 +138,12 @@ def postgres_type(name: str, typmod: int) -> LakeType:
 
     It is what :func:`lake_type` says of the connector's events of such a column. Raises UnsupportedType.
     """
+    if name == "_numeric":
+        return _list(_TEXT)
     if name.startswith("_"):
         return _list(postgres_type(name[1:], typmod))
-    if name == "numeric" and typmod >= 4:
-        return _decimal(((typmod - 4) >> 16) & 0xFFFF, (typmod - 4) & 0x7FF)
+    if name == "numeric":
+        return _number(((typmod - 4) >> 16) & 0xFFFF, (typmod - 4) & 0x7FF) if typmod >= 4 else _TEXT
     if name not in _POSTGRES:
         raise UnsupportedType(name)
     return _POSTGRES[name]
@@ -172,13 +197,33 @@ def _decimal(precision: int, scale: int) -> LakeType:
     return LakeType(f"decimal({precision}, {scale})", _same)
 
 
+def _number_text(value: Column, whole: bool) -> Column:
+    """A numeric as PostgreSQL prints it. ``whole``: its scale is negative, which the connector takes for a huge one."""
+    printed_alike = F.regexp_replace(value, r"\.0*$", "") if whole else value
+    for connectors, postgres in SPECIAL_NUMBERS.items():
+        printed_alike = F.when(value == connectors, F.lit(postgres)).otherwise(printed_alike)
+    return printed_alike
+
+
+def _number(precision: int, scale: int) -> LakeType:
+    """A numeric that arrives as text, so that NaN and the infinities do too: a decimal, or without bounds a text."""
+    if not (0 < precision <= MAX_DECIMAL_PRECISION and 0 <= scale <= precision):
+        return LakeType("string", partial(_number_text, whole=scale > MAX_SCALE), toastable=True)
+    kind = f"decimal({precision},{scale})"
+    return LakeType(f"decimal({precision}, {scale})", lambda value: value.try_cast(kind), fallible=True)
+
+
 def _list(element: LakeType) -> LakeType:
     def convert(value: Column) -> Column:
-        return value if element.convert is _same else F.transform(value, element.convert)
+        if element.convert is _same:
+            return value
+        items = F.transform(value, element.convert)
+        held = F.size(F.filter(items, lambda item: item.isNotNull()))
+        # A list of which an element doesn't fit doesn't fit either.
+        return F.when(held == F.size(F.filter(value, lambda item: item.isNotNull())), items)
 
-    if element.fallible:
-        raise UnsupportedType("a list whose elements may not fit the lake's type")
-    return LakeType({"type": "list", "element": element.iceberg, "element-required": False}, convert, toastable=True)
+    iceberg = {"type": "list", "element": element.iceberg, "element-required": False}
+    return LakeType(iceberg, convert, fallible=element.fallible, toastable=True)
 
 
 def is_unavailable(value: Column, avro: Any, placeholder: str) -> Column:

@@ -20,6 +20,13 @@ def semantic(base: str, name: str) -> dict[str, Any]:
 DECIMAL = {"type": "bytes", "logicalType": "decimal", "precision": 12, "scale": 2}
 UTC = dt.UTC
 
+
+def numeric(precision: int, scale: int) -> dict[str, Any]:
+    source = {"type": "NUMERIC", "length": str(precision), "scale": str(scale)}
+    named = {f"__debezium.source.column.{key}": value for key, value in source.items()}
+    return {"type": "string", "connect.parameters": named}
+
+
 CASES: list[tuple[str, Any, Any, Any, str, Any]] = [
     # label, Avro schema, Iceberg type, decoded value, its Spark type, value in the lake
     ("integer", "int", "int", 7, "int", 7),
@@ -32,6 +39,26 @@ CASES: list[tuple[str, Any, Any, Any, str, Any]] = [
     ("enum", semantic("string", "io.debezium.data.Enum"), "string", "paid", "string", "paid"),
     ("bytea", "bytes", "binary", b"\x00\xff", "binary", b"\x00\xff"),
     ("numeric(12,2)", DECIMAL, "decimal(12, 2)", Decimal("-9.90"), "decimal(12,2)", Decimal("-9.90")),
+    ("numeric(12,2) as text", numeric(12, 2), "decimal(12, 2)", "-9.90", "string", Decimal("-9.90")),
+    ("numeric that isn't a number", numeric(12, 2), "decimal(12, 2)", "NaN", "string", None),
+    ("numeric of more digits", numeric(40, 2), "string", "1" * 38 + ".25", "string", "1" * 38 + ".25"),
+    ("numeric without bounds", numeric(131089, 0), "string", "NEGATIVE_INFINITY", "string", "-Infinity"),
+    ("numeric without bounds, no number", numeric(131089, 0), "string", "NAN", "string", "NaN"),
+    ("numeric rounded before the point", numeric(5, 2046), "string", "1200." + "0" * 2046, "string", "1200"),
+    ("date, infinity", semantic("int", "io.debezium.time.Date"), "date", 2_146_033_979, "int", None),
+    ("date, -infinity", semantic("int", "io.debezium.time.Date"), "date", -2_147_472_691, "int", None),
+    ("timestamp, infinity", semantic("long", "io.debezium.time.MicroTimestamp"), "timestamp", 2**63 - 1, "bigint",
+     None),
+    ("timestamp, -infinity", semantic("long", "io.debezium.time.MicroTimestamp"), "timestamp", -(2**63), "bigint",
+     None),
+    ("timestamp of the year 294276, which the connector wraps around",
+     semantic("long", "io.debezium.time.MicroTimestamp"), "timestamp", -9_223_372_036_853_775_810, "bigint", None),
+    ("timestamp of the year 1", semantic("long", "io.debezium.time.MicroTimestamp"), "timestamp",
+     -62_135_596_800_000_000, "bigint", dt.datetime(1, 1, 1)),
+    ("time, 24:00:00", semantic("long", "io.debezium.time.MicroTime"), "string", 86_400_000_000, "bigint",
+     "24:00:00.000000"),
+    ("date[] with infinity", {"type": "array", "items": ["null", semantic("int", "io.debezium.time.Date")]},
+     {"type": "list", "element": "date", "element-required": False}, [0, 2_146_033_979, None], "array<int>", None),
     ("date", semantic("int", "io.debezium.time.Date"), "date", -1, "int", dt.date(1969, 12, 31)),
     ("timestamp", semantic("long", "io.debezium.time.MicroTimestamp"), "timestamp", -1, "bigint",
      dt.datetime(1969, 12, 31, 23, 59, 59, 999999)),
