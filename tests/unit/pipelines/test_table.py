@@ -209,6 +209,7 @@ def test_a_row_that_lost_a_value_never_takes_one_from_a_former_row_of_its_key(sp
     topic.apply(mirror, topic.batch(lost), 2)
     assert topic.rows() == []
     assert topic.letters.reasons == ["unavailable_value"]
+    topic.letters.closed |= topic.letters.kept.keys()
     topic.apply(mirror, topic.batch([update(6, 2, "A", "found")]), 3)
     assert topic.rows() == [(2, "A", "found")]
     topic.assert_ledger_is_whole()
