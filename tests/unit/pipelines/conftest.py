@@ -1,4 +1,4 @@
-"""One local Spark session for the run, with an Iceberg catalog in a folder."""
+"""One local Spark session for these tests, with an Iceberg catalog in a folder."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +11,7 @@ from pipelines.session import DRIVER_JAVA_OPTIONS, ENGINE_CONF
 JARS = Path(__file__).parents[3] / ".lakehouse/toolchain/jars/spark"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     jars = ":".join(str(jar) for jar in sorted(JARS.glob("*.jar")))
     assert jars, f"no jars in {JARS}: run `make up` or `python3 -m infra.toolchain install`"
