@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from services.cli.dlq import hexdump, parse_position, parse_since
+from services.cli.dlq import hexdump
+from services.cli.letters import parse_position, parse_since
 from services.cli.main import app
 from services.cli.schema import entries
 from services.errors import NotConfigured
@@ -115,3 +116,19 @@ def test_schema_history_tells_the_log_position_as_postgresql_prints_it() -> None
         {"at": None, "lsn": None, "done": ["add note string"]},
     ]
     assert entries({}) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["replay"], "say which"),
+        (["discard", "--because", "x"], "say which"),
+        (["discard", "--because", " ", "--reason", "not_avro"], "--because needs a reason"),
+        (["replay", "shop.public.orders"], "isn't TOPIC:PARTITION:OFFSET"),
+        (["replay", "--since", "yesterday"], "neither like 15m"),
+    ],
+)
+def test_letters_are_named_before_anything_is_done(arguments: list[str], said: str) -> None:
+    result = CliRunner().invoke(app, ["dlq", *arguments])
+    assert result.exit_code == 2
+    assert said in result.stderr

@@ -1,0 +1,106 @@
+"""`lakehouse dlq replay` and `discard`."""
+
+from typing import Annotated
+
+import typer
+
+from services.cli.letters import Key, Positions, Reason, Since, Topic, print_letters, wanted
+from services.cli.output import CHECK_FAILED, UNUSABLE, expected_errors, fail, out, print_json
+from services.dlq.letters import DISCARDED, POSITION, Letter, Letters, Wanted, position
+from services.dlq.replay import replay, with_keys
+from services.verify.lake import open_catalog
+from services.verify.settings import StackSettings
+from services.verify.tail import Decoder
+
+app = typer.Typer(rich_markup_mode="markdown")
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+
+REPLAY_HELP = """Put dead letters back on their topics, once what was wrong is mended.
+
+Later events of a key wait behind its dead letter; they are replayed with it, in their order. A letter that fails again
+comes back, with its history in its headers. Examples:
+
+    lakehouse dlq replay --reason unknown_schema --dry-run
+
+    lakehouse dlq replay shop.public.orders:0:4711
+
+    lakehouse dlq replay --topic shop.public.orders --key 7
+"""
+
+
+@app.command("replay", help=REPLAY_HELP)
+def replay_letters(
+    positions: Positions = None,
+    topic: Topic = None,
+    reason: Reason = None,
+    since: Since = None,
+    key: Key = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say which.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Replay dead letters."""
+    chosen = _named(positions, topic, reason, since, key, as_json)
+    with expected_errors(as_json):
+        settings = StackSettings.load()
+        letters = Letters(open_catalog(settings))
+        found = with_keys(letters, chosen, Decoder(settings.schema_registry_url))
+        if not dry_run:
+            replay(letters, found, settings.kafka_bootstrap)
+    _done("would be replayed" if dry_run else "replayed", found, as_json, dry_run)
+
+
+DISCARD_HELP = """Give dead letters up, with a reason that is kept. The lake stays without what they say.
+
+What waits behind them waits on if another letter of its key is open. Examples:
+
+    lakehouse dlq discard shop.public.orders:0:4711 --because "sent by a test"
+
+    lakehouse dlq discard --reason not_avro --since 1h --because "a producer gone wrong" --dry-run
+"""
+
+
+@app.command("discard", help=DISCARD_HELP)
+def discard_letters(
+    because: Annotated[str, typer.Option(help="Why; it is kept.")],
+    positions: Positions = None,
+    topic: Topic = None,
+    reason: Reason = None,
+    since: Since = None,
+    key: Key = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say which.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Discard dead letters."""
+    chosen = _named(positions, topic, reason, since, key, as_json)
+    if not because.strip():
+        fail("--because needs a reason", UNUSABLE, as_json)
+    with expected_errors(as_json):
+        settings = StackSettings.load()
+        letters = Letters(open_catalog(settings))
+        found = letters.find(chosen, Decoder(settings.schema_registry_url))
+        if found and not dry_run:
+            letters.close(found, DISCARDED, because)
+    _done("would be discarded" if dry_run else "discarded", found, as_json, dry_run)
+
+
+def _named(
+    positions: list[str] | None, topic: str | None, reason: str | None, since: str | None, key: str | None,
+    as_json: bool,
+) -> Wanted:  # fmt: skip
+    chosen = wanted(positions, topic, reason, since, key, as_json)
+    if not chosen.names_any:
+        fail("say which: positions, --topic, --reason, --since or --key (`lakehouse dlq list` shows them)", UNUSABLE,
+             as_json)  # fmt: skip
+    return chosen
+
+
+def _done(what: str, found: list[Letter], as_json: bool, dry_run: bool) -> None:
+    if as_json:
+        named = [dict(zip(POSITION, position(letter), strict=True)) for letter in found]
+        print_json({"dry_run": dry_run, "total": len(found), "letters": named})
+    elif dry_run and found:
+        print_letters(found, f"{len(found):,} dead letters {what}")
+    else:
+        out.print(f"{len(found):,} dead letters {what}.", highlight=False)
+    if not found:
+        raise typer.Exit(CHECK_FAILED)
