@@ -121,7 +121,10 @@ def changes(applied: Applied, wanted: Target) -> list[Change]:
         dropped: list[str] = []
     else:
         now = {wanted.attributes[n]: old for n, old in applied.attributes.items() if n in wanted.attributes}
+        mine = set(applied.attributes.values())
         dropped = [name for number, name in applied.attributes.items() if number not in wanted.attributes]
+        # What was added by its name alone, while the log had nothing of it, makes room for what the log says.
+        dropped += [name for name in applied.types if name not in mine]
     found = [Change("drop", name) for name in dropped if name in applied.types]
     found += [Change("rename", old, name) for name, old in now.items() if name != old]
     for name, old in now.items():

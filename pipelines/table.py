@@ -21,7 +21,7 @@ from pipelines.parking import Parking
 from pipelines.part import Outcome, Part
 from pipelines.profile import TopicProfile, profile
 from pipelines.registry import SchemaRegistry
-from pipelines.schema_plan import Change, target
+from pipelines.schema_plan import Change, target, version_of
 from pipelines.sources.postgres.envelope import TableShape
 from pipelines.sources.postgres.schema_log import SchemaLog, TableVersions
 
@@ -154,7 +154,7 @@ class TableMirror:
         if found.shape is None:
             self._reject_all(part, found)
             return
-        versions = self._versions(part.seen)
+        versions = self._versions(part.seen, found.shape)
         has = evolve.applied(self._table, versions) if self._table else None
         keys = found.keys if found.keys is not None else has.keys if has else ()
         wanted = target(found.shape, keys, versions, has)
@@ -177,12 +177,13 @@ class TableMirror:
         finally:
             rows.unpersist()
 
-    def _versions(self, seen: TopicProfile) -> TableVersions:
-        """What the schema log says. A change stands there before the first record that was written after it."""
-        if not seen.schema_ids.keys() <= self._known_ids:
-            self._schema_log.catch_up()
-            self._known_ids |= seen.schema_ids.keys()
-        return self._schema_log.table(*self._name)
+    def _versions(self, seen: TopicProfile, shape: TableShape) -> TableVersions:
+        """What the schema log says, which is asked again where it may not have explained the records' schemas yet."""
+        if seen.schema_ids.keys() <= self._known_ids:
+            return self._schema_log.table(*self._name)
+        versions = self._schema_log.explained(*self._name, lambda known: version_of(shape, known) is not None)
+        self._known_ids |= seen.schema_ids.keys()
+        return versions
 
     def _follow(self, table: LakeTable, number: int, session: SparkSession, outcome: Outcome) -> None:
         versions = self._schema_log.table(*self._name)

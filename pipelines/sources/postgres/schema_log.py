@@ -5,6 +5,7 @@ written after it.
 """
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from threading import Lock
@@ -12,12 +13,16 @@ from typing import Any
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
+from tenacity import Retrying, retry_if_result, stop_after_delay, wait_exponential
 
 from pipelines.avro import Decoder, Undecodable
 from pipelines.errors import RetryBatch
 from pipelines.kafka import ANSWER_SECONDS, EARLIEST, LATEST, ask, client_config, list_offsets, read_range
 from pipelines.registry import SchemaRegistry
 from pipelines.sources.postgres.capture import SCHEMA_CHANGES
+
+# Longer than capture takes to look after the source's tables.
+PATIENCE_SECONDS = 20
 
 
 @dataclass(frozen=True)
@@ -99,6 +104,24 @@ class SchemaLog:
         """What is known of a table."""
         with self._lock:
             return table_versions(self._versions.get((schema, name), []))
+
+    def explained(self, schema: str, name: str, explains: Callable[[TableVersions], bool]) -> TableVersions:
+        """What is known of a table once that ``explains`` what was met, or after a while as it is.
+
+        A change stands in the log before the first record that was written after it, but Kafka may show the two in the
+        other order for a moment; and where no trigger wrote it down, capture does so soon. Raises RetryBatch.
+        """
+
+        def look() -> TableVersions:
+            self.catch_up()
+            return self.table(schema, name)
+
+        patience = Retrying(
+            retry=retry_if_result(lambda found: found.newest is not None and not explains(found)),
+            stop=stop_after_delay(PATIENCE_SECONDS), wait=wait_exponential(0.1, max=2),
+            retry_error_callback=lambda _: self.table(schema, name),
+        )  # fmt: skip
+        return patience(look)
 
     def catch_up(self) -> set[tuple[str, str]]:
         """Read what is new; the tables (schema and name) it concerns. Raises RetryBatch without an answer."""

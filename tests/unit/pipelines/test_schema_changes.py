@@ -190,3 +190,16 @@ def test_without_a_log_only_columns_without_a_default_can_be_added(spark: SparkS
     source.alter(ID, NAME, DOC)
     source.mirrored(source.write("c", 2, "b", "two"))
     assert source.rows("id", "name", "doc") == [(1, "a", None), (2, "b", "two")]
+
+
+def test_what_was_added_by_name_makes_room_for_what_the_log_says_later(spark: SparkSession) -> None:
+    source = Source(spark, ID, NAME)
+    source.mirrored(source.write("c", 1, "a"))
+    source.logged = False
+    source.alter(ID, column(2, "title", "text"))
+    source.mirrored(source.write("c", 2, "b"))
+    assert source.rows("id", "name", "title") == [(1, "a", None), (2, None, "b")]
+    source.logged = True
+    source.alter(ID, column(2, "title", "text"), DOC)
+    source.mirrored(source.write("u", 2, "B", "two"))
+    assert source.rows("id", "title", "doc") == [(1, "a", None), (2, "B", "two")]
