@@ -180,10 +180,9 @@ def test_a_change_of_columns_is_written_down(shop: psycopg.Connection, ddl: str,
 def test_the_default_that_older_rows_show_is_written_down_once(shop: psycopg.Connection) -> None:
     shop.execute("CREATE TABLE t (a int PRIMARY KEY); INSERT INTO t VALUES (1)")
     shop.execute("ALTER TABLE t ADD b timestamptz DEFAULT now()")
-    shown = shop.execute("SELECT b AT TIME ZONE 'UTC' FROM t").fetchone()
     _, columns, _ = shop.execute(LOGGED).fetchone() or ("", [], None)
-    assert shown is not None
-    assert columns[1]["missing"] == f"{shown[0]}+00"
+    assert columns[1]["missing"].endswith("+00")
+    assert shop.execute("SELECT b = %s::timestamptz FROM t", (columns[1]["missing"],)).fetchone() == (True,)
     before = shop.execute("SELECT max(id) FROM lakehouse.schema_changes").fetchone()
     shop.execute("ALTER TABLE t REPLICA IDENTITY FULL")
     assert shop.execute("SELECT max(id) FROM lakehouse.schema_changes").fetchone() == before
