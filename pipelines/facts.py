@@ -27,7 +27,6 @@ def batch_facts(rows: DataFrame, shape: TableShape, keys: tuple[str, ...]) -> Ro
         F.count_if(truncates).alias("truncates"),
         F.max(F.when(truncates, F.col("lsn"))).alias("truncated"),
         F.min(F.unix_micros("committed_at") / 1e6).alias("oldest"),
-        F.max(F.unix_micros("committed_at") / 1e6).alias("newest"),
         F.struct(
             F.lit(0).alias(""),
             *[F.min(F.when(live, F.col("row").getField(name))).alias(f"low {name}") for name in prunable],

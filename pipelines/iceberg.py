@@ -32,6 +32,7 @@ class LakeTable:
 
     def __init__(self, namespace: str, name: str, table: Any) -> None:
         self.namespace, self.name, self._table = namespace, name, table
+        self._properties: dict[str, str] | None = None
 
     @property
     def sql_name(self) -> str:
@@ -46,8 +47,10 @@ class LakeTable:
 
     @property
     def properties(self) -> dict[str, str]:
-        """Table properties."""
-        return dict(self._table.properties())
+        """Table properties. Read once: each entry is a call into the JVM."""
+        if self._properties is None:
+            self._properties = dict(self._table.properties())
+        return self._properties
 
     @property
     def column_types(self) -> dict[str, str]:
@@ -62,6 +65,7 @@ class LakeTable:
         for key in remove:
             update = update.remove(key)
         update.commit()
+        self._properties = None
 
     def alter(self, steps: Sequence[Callable[[Any], Any]], properties: Mapping[str, str]) -> None:
         """Change the schema and set properties, in one commit, which is seen at once.
@@ -77,6 +81,7 @@ class LakeTable:
         update.commit()
         transaction.commitTransaction()
         self._table.refresh()
+        self._properties = None
 
     def commit_nothing(self, summary: Mapping[str, str]) -> None:
         """Commit a snapshot that changes no row and carries ``summary``."""

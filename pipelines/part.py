@@ -26,7 +26,6 @@ class Outcome:
     schema_changes: list[str] = field(default_factory=list)
     committed: bool = False
     oldest_commit: float | None = None
-    newest_commit: float | None = None
     ms: dict[str, int] = field(default_factory=dict)
 
     @contextmanager

@@ -163,7 +163,7 @@ class TableMirror:
             rows = decoded(part.raw, found, wanted, versions, self._placeholder)
             rows, facts = admitted(rows, part.raw, shape, keys, self._parking.of(self.topic))
         try:
-            part.outcome.oldest_commit, part.outcome.newest_commit = facts.oldest, facts.newest
+            part.outcome.oldest_commit = facts.oldest
             letters = []
             if facts.dead:
                 letters.append(rejected(part.raw, rows.where(F.col("problem").isNotNull())))

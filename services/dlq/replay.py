@@ -6,7 +6,7 @@ from confluent_kafka import KafkaException, Producer
 
 from pipelines.avro import Decoder
 from pipelines.kafka import REPLAYED_FROM, client_config
-from services.dlq.letters import LISTED, OPEN, REPLAYED, Letter, Letters, Wanted
+from services.dlq.letters import LISTED, REPLAYED, Letter, Letters, Wanted, position
 from services.verify.errors import Unreachable
 
 TRANSACTIONAL_ID = "lakehouse-replay"
@@ -16,13 +16,13 @@ WHOLE = (*LISTED, "key", "value", "headers")
 
 def with_keys(letters: Letters, wanted: Wanted, decoder: Decoder) -> list[Letter]:
     """The open letters that are wanted, and those that wait behind them: the other open ones of their keys."""
-    chosen = letters.find(wanted, decoder, WHOLE)
+    chosen = letters.find(wanted, decoder, (*LISTED, "key"))
     keys = {(letter["topic"], letter["key"]) for letter in chosen if letter["key"] is not None}
-    alone = {(letter["topic"], letter["partition"], letter["offset"]) for letter in chosen}
+    alone = {position(letter) for letter in chosen}
     return [
         letter
-        for letter in letters.find(Wanted(states=frozenset({OPEN})), decoder, WHOLE)
-        if (letter["topic"], letter["key"]) in keys or (letter["topic"], letter["partition"], letter["offset"]) in alone
+        for letter in letters.find(Wanted(), decoder, WHOLE)
+        if (letter["topic"], letter["key"]) in keys or position(letter) in alone
     ]
 
 
