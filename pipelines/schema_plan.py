@@ -77,9 +77,10 @@ def target(shape: TableShape | None, keys: tuple[str, ...], versions: TableVersi
             columns.append(SourceColumn(attribute.name, None, kind))
             attributes[attribute.number] = attribute.name
     if shape and seen:
-        named = tuple(
-            newest.by_number[seen.by_name[k].number].name for k in keys if seen.by_name[k].number in attributes
-        )
+        # Where a key was renamed within the batch, its schema may be of another version than the row's.
+        known = (seen, *reversed(versions.versions))
+        numbers = (next((v.by_name[key].number for v in known if key in v.by_name), 0) for key in keys)
+        named = tuple(attributes[number] for number in numbers if number in attributes)
     elif applied and applied.attributes:
         called = {name: number for number, name in applied.attributes.items()}
         named = tuple(attributes[called[key]] for key in applied.keys if called.get(key) in attributes)
