@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict
 from queue import SimpleQueue
@@ -12,8 +12,9 @@ from pyspark.sql import DataFrame, SparkSession
 from structlog.stdlib import BoundLogger
 
 from pipelines.deadletters import DeadLetters
-from pipelines.errors import Stopping
+from pipelines.errors import RetryBatch, Stopping, StopPipeline
 from pipelines.history import TopicHistory
+from pipelines.holds import Holds
 from pipelines.ledger import Counts, Ranges
 from pipelines.parking import Parking
 from pipelines.part import Outcome
@@ -30,10 +31,12 @@ TABLES_SIDE_BY_SIDE = 5
 
 
 class BatchMirror:
-    """What ``foreachBatch`` calls. A batch either ends with every table committed, or raises and is tried again."""
+    """What ``foreachBatch`` calls. A batch ends with every table committed or held, or raises and is tried again."""
 
-    def __init__(self, spark: SparkSession, settings: MirrorSettings, stop: Event, log: BoundLogger) -> None:
-        self._settings, self._stop, self._log = settings, stop, log
+    def __init__(
+        self, spark: SparkSession, settings: MirrorSettings, stop: Event, log: BoundLogger, holds: Holds
+    ) -> None:
+        self._settings, self._stop, self._log, self._holds = settings, stop, log, holds
         self._registry = SchemaRegistry(str(settings.schema_registry_url))
         self._letters = DeadLetters(spark, settings.kafka_bootstrap, PIPELINE)
         self._history = TopicHistory(settings.kafka_bootstrap, settings.max_offsets_per_trigger)
@@ -59,20 +62,52 @@ class BatchMirror:
             profiled = time.monotonic()
             planned = self._planned(number)
             altered = self._altered(topics)
-            self._parking.refresh()
-            due = {t for t in planned if t in topics or t in altered or t not in self._tables}
-            jobs = [
-                self._pool.submit(self._one, batch, topics.get(t) or TopicProfile(t), planned[t], number, t in altered)
+            decided = self._parking.refresh()
+            due = {t for t in planned if self._is_due(t, t in topics, t in altered or decided)}
+            jobs = {
+                t: self._pool.submit(
+                    self._one, batch, topics.get(t) or TopicProfile(t), planned[t], number, t in altered
+                )
                 for t in planned
                 if t in due
-            ]
-            outcomes = [job.result() for job in jobs]
-            for topic in planned.keys() - due:
+            }
+            outcomes = self._outcomes(jobs)
+            for topic in planned.keys() - due - self._holds.all().keys():
                 self._tables[topic].pass_over(planned[topic])
         finally:
             batch.unpersist()
         if any(outcome.rows or outcome.reread or outcome.schema_changes for outcome in outcomes):
             self._report(number, outcomes, profiled - started, time.monotonic() - started)
+
+    def _is_due(self, topic: str, has_records: bool, news: bool) -> bool:
+        if self._holds.held(topic):
+            return news or self._holds.due(topic)
+        return has_records or news or topic not in self._tables
+
+    def _outcomes(self, jobs: Mapping[str, Future[Outcome]]) -> list[Outcome]:
+        """What became of every table; those that can't go on are held.
+
+        A failure that no table was spared is not a table's: it is raised, and the batch is tried again as a whole.
+        """
+        failed = {topic: error for topic, job in jobs.items() if (error := job.exception()) is not None}
+        shared = [error for error in failed.values() if isinstance(error, (RetryBatch, Stopping))]
+        unexpected = [error for error in failed.values() if not isinstance(error, StopPipeline)]
+        if shared or (unexpected and len(failed) == len(jobs)):
+            raise (shared or unexpected)[0]
+        for topic in jobs:
+            error = failed.get(topic)
+            if error is not None:
+                self._hold(topic, error)
+            elif self._holds.release(topic):
+                self._log.info("table_released", topic=topic)
+        return [job.result() for topic, job in jobs.items() if topic not in failed]
+
+    def _hold(self, topic: str, error: BaseException) -> None:
+        with self._session() as session:
+            positions = self._tables[topic].positions(session)
+        if self._holds.put(topic, error, positions):
+            told = {} if isinstance(error, StopPipeline) else {"exc_info": error}
+            self._log.error("table_held", topic=topic, reason=self._holds.all()[topic].reason, **told)
 
     def _planned(self, number: int) -> dict[str, Ranges]:
         """The batch's offset ranges by topic of a table. A topic that has nothing yet is left out."""
@@ -94,7 +129,7 @@ class BatchMirror:
         if mirror is None:
             mirror = self._tables[seen.topic] = TableMirror(
                 seen.topic, self._settings.source_name, PIPELINE, self._registry, self._letters, self._history,
-                self._schema_log, self._parking, self._settings.unavailable_value,
+                self._schema_log, self._parking, self._settings.unavailable_value, self._settings.dead_letter_share,
             )  # fmt: skip
         with self._session() as session:
             return mirror.mirror(batch, seen, planned, number, session, altered)

@@ -8,7 +8,9 @@ class PipelineError(Exception):
 
 
 class StopPipeline(PipelineError):
-    """Going on would lose or alter data; a person must act. The message ends with what to do next."""
+    """Going on would lose or alter data; a person must act: the message ends with what to do next. A table's own holds
+    that table (see pipelines.holds); any other ends the process.
+    """
 
 
 class Stopping(PipelineError):

@@ -13,8 +13,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 from structlog.stdlib import BoundLogger
 
 from pipelines.batch import BatchMirror
+from pipelines.holds import Holds
 from pipelines.log import json_log
-from pipelines.position import PositionPublisher
+from pipelines.position import PositionPublisher, told
 from pipelines.read import read_stream
 from pipelines.session import start_session
 from pipelines.settings import MirrorSettings
@@ -47,10 +48,11 @@ def main() -> int:
 
 
 def _run(spark: SparkSession, settings: MirrorSettings, stop: Event, log: BoundLogger) -> int:
+    holds = Holds()
     query = (
         read_stream(spark, settings)
         .writeStream.queryName("mirror")
-        .foreachBatch(BatchMirror(spark, settings, stop, log))
+        .foreachBatch(BatchMirror(spark, settings, stop, log, holds))
         .option("checkpointLocation", str(settings.checkpoint))
         .trigger(processingTime=TRIGGER)
         .start()
@@ -59,11 +61,11 @@ def _run(spark: SparkSession, settings: MirrorSettings, stop: Event, log: BoundL
     alive = settings.state_dir / "alive"
     while query.isActive and not stop.wait(POLL_SECONDS):
         alive.touch()
-        _publish(query, publisher)
+        _publish(query, publisher, holds)
     if not stop.is_set():
         return _failed(query, log)
     _finish_batch(query)
-    _publish(query, publisher)
+    _publish(query, publisher, holds)
     log.info("stopped")
     return 0
 
@@ -76,10 +78,10 @@ def _finish_batch(query: StreamingQuery) -> None:
     query.stop()
 
 
-def _publish(query: StreamingQuery, publisher: PositionPublisher) -> None:
+def _publish(query: StreamingQuery, publisher: PositionPublisher, holds: Holds) -> None:
     progress = query.lastProgress
     if progress is not None:
-        publisher.publish(json.loads(progress.json)["sources"][0]["endOffset"])
+        publisher.publish(told(json.loads(progress.json)["sources"][0]["endOffset"] or {}, holds.all()))
 
 
 def _failed(query: StreamingQuery, log: BoundLogger) -> int:

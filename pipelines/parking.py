@@ -7,11 +7,11 @@ record of its topic, and passes.
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from pipelines import actions
 from pipelines.deadletters import NAMESPACE, TABLE
 from pipelines.iceberg import Lake, LakeTable
 from pipelines.profile import is_replayed
 
-ACTIONS = "dead_letter_actions"
 POSITION = ("topic", "partition", "offset")
 
 
@@ -38,24 +38,48 @@ class Parking:
         self._session, self._lake = spark.newSession(), Lake(spark)
         self._seen: tuple[int | None, int | None] = (None, None)
         self._open: dict[str, DataFrame] = {}
+        self._accepted: dict[str, dict[int, int]] = {}
 
-    def refresh(self) -> None:
-        """Look again, if letters or actions have come since."""
-        letters, actions = self._lake.table(NAMESPACE, TABLE), self._lake.table(NAMESPACE, ACTIONS)
-        now = (_snapshot(letters), _snapshot(actions))
-        if letters is None or now == self._seen:
-            return
+    def refresh(self) -> bool:
+        """Look again, if letters or actions have come since. Whether there are actions that weren't known."""
+        letters, done = self._lake.table(NAMESPACE, TABLE), self._lake.table(actions.NAMESPACE, actions.TABLE)
+        now = (_snapshot(letters), _snapshot(done))
+        decided = now[1] != self._seen[1]
+        if now == self._seen:
+            return False
+        acts = None if done is None else self._session.table(done.sql_name)
+        if acts is not None:
+            self._accepted = _accepted(acts)
+        if letters is None:
+            self._seen = now
+            return decided
         left = self._session.table(letters.sql_name).select(*POSITION, "key")
-        if actions is not None:
-            left = left.join(self._session.table(actions.sql_name).select(*POSITION), list(POSITION), "left_anti")
+        if acts is not None:
+            closed = acts.where(F.col("action") != actions.ACCEPTED).select(*POSITION)
+            left = left.join(closed, list(POSITION), "left_anti")
         left = left.localCheckpoint()
         topics = [row.topic for row in left.where(F.col("key").isNotNull()).select("topic").distinct().collect()]
         self._open = {topic: firsts(left.where(F.col("topic") == topic)) for topic in topics}
         self._seen = now
+        return decided
 
     def of(self, topic: str) -> DataFrame | None:
         """What :func:`followers` takes, for this topic; None: no key of it waits."""
         return self._open.get(topic)
+
+    def accepted(self, topic: str) -> dict[int, int]:
+        """Partition to the offset below which a person has let any number of letters pass."""
+        return self._accepted.get(topic, {})
+
+
+def _accepted(acts: DataFrame) -> dict[str, dict[int, int]]:
+    newest = (
+        acts.where(F.col("action") == actions.ACCEPTED).groupBy("topic", "partition").agg(F.max("offset").alias("end"))
+    )
+    found: dict[str, dict[int, int]] = {}
+    for row in newest.collect():
+        found.setdefault(row.topic, {})[row.partition] = row.end
+    return found
 
 
 def _snapshot(table: LakeTable | None) -> int | None:

@@ -1,35 +1,57 @@
 """Position: how far the mirror has come, for lag tools and ``lakehouse wait``, as a consumer group's offsets.
 
-Written after a batch is whole in the lake. It is never used to resume: that is the ledger's.
+Written after a batch is in the lake. Of a table that is held (see :mod:`pipelines.holds`) it is the position that the
+table has, and the offsets' metadata says why. It is never used to resume: that is the ledger's.
 """
+
+from collections.abc import Mapping
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 from structlog.stdlib import BoundLogger
 
+from pipelines.holds import Hold
+
 EndOffsets = dict[str, dict[str, int]]
+Told = dict[tuple[str, int], tuple[int, str]]
 
 GROUP = "lakehouse.mirror"
 TIMEOUT_SECONDS = 10
+# Brokers refuse metadata of more than 4096 bytes.
+METADATA_CHARACTERS = 1000
+
+
+def told(end_offsets: EndOffsets, held: Mapping[str, Hold]) -> Told:
+    """Topic and partition to the offset to publish and its metadata.
+
+    ``end_offsets``: of the last finished batch, topic to partition to the offset after the last, as Spark's progress
+    gives them.
+    """
+    positions: Told = {}
+    for topic, by_partition in end_offsets.items():
+        hold = held.get(topic)
+        for partition, end in by_partition.items():
+            reached = int(end) if hold is None else min(int(end), hold.positions.get(int(partition), 0))
+            positions[topic, int(partition)] = (reached, "" if hold is None else hold.reason[:METADATA_CHARACTERS])
+    return positions
 
 
 class PositionPublisher:
-    """Publishes end offsets of finished batches. A broker that doesn't answer is logged; the stream goes on."""
+    """Publishes positions. A broker that doesn't answer is logged; the stream goes on."""
 
     def __init__(self, kafka_bootstrap: str, log: BoundLogger) -> None:
         self._kafka_bootstrap = kafka_bootstrap
         self._admin = self._connect()
         self._log = log
-        self._published: EndOffsets | None = None
+        self._published: Told = {}
 
-    def publish(self, end_offsets: EndOffsets | None) -> None:
-        """``end_offsets``: topic to partition to the offset after the last, as Spark's progress gives them."""
-        if not end_offsets or end_offsets == self._published:
+    def publish(self, positions: Told) -> None:
+        """Publish ``positions``, unless they are what was published last."""
+        if not positions or positions == self._published:
             return
         partitions = [
-            TopicPartition(topic, int(partition), int(offset))
-            for topic, by_partition in end_offsets.items()
-            for partition, offset in by_partition.items()
+            TopicPartition(topic, partition, offset, metadata)
+            for (topic, partition), (offset, metadata) in positions.items()
         ]
         try:
             request = self._admin.alter_consumer_group_offsets(
@@ -41,7 +63,7 @@ class PositionPublisher:
             # A client that was asking when the broker was killed may never find the group's coordinator again.
             self._admin = self._connect()
             return
-        self._published = end_offsets
+        self._published = positions
 
     def _connect(self) -> AdminClient:
         return AdminClient({"bootstrap.servers": self._kafka_bootstrap})

@@ -37,6 +37,7 @@ class MirrorSettings(BaseSettings):
 
     shuffle_partitions: int = Field(default=2, gt=0)
     max_offsets_per_trigger: int = Field(default=200_000, gt=0)
+    dead_letter_share: float = Field(default=0.5, gt=0, le=1)
     state_dir: Path
 
     @property

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
+from functools import partial, reduce
 
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from pipelines import evolve, ledger, schemas
+from pipelines import breaker, evolve, ledger, schemas
 from pipelines.admit import TRUNCATE
 from pipelines.changes import admitted, decoded
 from pipelines.deadletters import DeadLetters, rejected, undecodable, within
@@ -42,10 +42,11 @@ class TableMirror:
         schema_log: SchemaLog,
         parking: Parking,
         placeholder: str,
+        dead_share: float = 1.0,
     ) -> None:
         self.topic, self._source, self._pipeline = topic, source, pipeline
         self._registry, self._letters, self._history, self._placeholder = registry, letters, history, placeholder
-        self._schema_log, self._parking = schema_log, parking
+        self._schema_log, self._parking, self._dead_share = schema_log, parking, dead_share
         self._known_ids: set[int] = set()
         self._forget()
 
@@ -96,6 +97,11 @@ class TableMirror:
             self._forget()
             raise
         return outcome
+
+    def positions(self, session: SparkSession) -> dict[int, int]:
+        """Partition to the offset below which everything is in the table as it is now."""
+        self._look(Lake(session))
+        return dict(self._known().positions)
 
     def pass_over(self, planned: ledger.Ranges) -> None:
         """Note that a batch held no record of the topic, only offsets without one."""
@@ -293,7 +299,6 @@ class TableMirror:
         if not letters:
             return
         with part.outcome.stage("dead_letters"):
-            every = letters[0]
-            for more in letters[1:]:
-                every = every.unionByName(more)
+            every = reduce(DataFrame.unionByName, letters)
+            breaker.check(every, self.topic, part.seen.rows, self._dead_share, self._parking.accepted(self.topic))
             self._letters.write(every, self.topic, part.batch, part.seen.ranges)

@@ -79,12 +79,14 @@ GROUPS: tuple[Group, ...] = (
         },
     ),
     Group(
-        "Lake. MAX_OFFSETS_PER_TRIGGER: Kafka records that one batch of the mirror reads at most",
+        "Lake. MAX_OFFSETS_PER_TRIGGER: Kafka records that one batch of the mirror reads at most. DEAD_LETTER_SHARE:"
+        "\n# what share of a table's records in a batch may become dead letters; beyond it the table is held",
         {
             "S3_BUCKET": "lake",
             "S3_REGION": "us-east-1",
             "WAREHOUSE": "s3://lake/warehouse",
             "MAX_OFFSETS_PER_TRIGGER": "200000",
+            "DEAD_LETTER_SHARE": "0.5",
         },
     ),
     Group(

@@ -5,11 +5,12 @@ from typing import Annotated, Any
 
 import typer
 
+from pipelines.actions import DISCARDED, REPLAYED
 from pipelines.avro import Undecodable
 from services.cli import dlq_actions
 from services.cli.letters import Key, Reason, Since, Topic, parse_position, print_letters, wanted
 from services.cli.output import CHECK_FAILED, UNUSABLE, expected_errors, fail, out, print_json
-from services.dlq.letters import DISCARDED, LISTED, OPEN, REPLAYED, Letters, Wanted
+from services.dlq.letters import LISTED, OPEN, Letters, Wanted
 from services.dlq.replay import WHOLE
 from services.verify.lake import open_catalog
 from services.verify.settings import StackSettings

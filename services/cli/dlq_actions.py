@@ -1,14 +1,16 @@
-"""`lakehouse dlq replay` and `discard`."""
+"""`lakehouse dlq replay`, `discard` and `accept`."""
 
 from typing import Annotated
 
 import typer
 
+from pipelines.actions import DISCARDED
 from services.cli.letters import Key, Positions, Reason, Since, Topic, print_letters, wanted
 from services.cli.output import CHECK_FAILED, UNUSABLE, expected_errors, fail, out, print_json
-from services.dlq.letters import DISCARDED, POSITION, Letter, Letters, Wanted, position
+from services.dlq.letters import POSITION, Letter, Letters, Wanted, position
 from services.dlq.replay import replay, with_keys
 from services.verify.lake import open_catalog
+from services.verify.position import kafka
 from services.verify.settings import StackSettings
 from services.verify.tail import Decoder
 
@@ -81,6 +83,38 @@ def discard_letters(
         if found and not dry_run:
             letters.close(found, DISCARDED, because)
     _done("would be discarded" if dry_run else "discarded", found, as_json, dry_run)
+
+
+ACCEPT_HELP = """Let a held table go on whose records would mostly become dead letters: those that its topic holds now.
+
+TOPIC is as `lakehouse table list` names it. The mirror tries again within a minute. Example:
+
+    lakehouse dlq accept shop.public.orders --because "the old system's rows; they are mended by hand"
+"""
+
+
+@app.command("accept", help=ACCEPT_HELP)
+def accept_letters(
+    topic: Annotated[str, typer.Argument(help="The table's topic.")],
+    because: Annotated[str, typer.Option(help="Why; it is kept.")],
+    as_json: AsJson = False,
+) -> None:
+    """Let any number of dead letters pass."""
+    if not because.strip():
+        fail("--because needs a reason", UNUSABLE, as_json)
+    with expected_errors(as_json):
+        settings = StackSettings.load()
+        topics = kafka(settings)
+        ends = topics.ends(partition for partition in topics.partitions() if partition[0] == topic)
+        if not ends:
+            held = ", ".join(sorted(topics.held())) or "none"
+            fail(f"no captured table has the topic {topic}. Held: {held}.", UNUSABLE, as_json)
+        accepted = {partition: end for (_, partition), end in sorted(ends.items())}
+        Letters(open_catalog(settings)).accept(topic, accepted, because)
+    if as_json:
+        print_json({"topic": topic, "accepted_below": {str(p): end for p, end in accepted.items()}})
+    else:
+        out.print(f"Whatever {topic} holds now may become dead letters.", highlight=False)
 
 
 def _named(

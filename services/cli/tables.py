@@ -1,6 +1,7 @@
 """`lakehouse table`: the mirrored tables, their files and how fresh they are."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Annotated, Any
@@ -25,7 +26,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")
 @dataclass(frozen=True)
 class TableFacts:
     """A mirrored table. ``lag``: offsets of its topic not yet in the lake; ``freshness_seconds``: 0 without lag, else
-    the age of the newest source commit that the table shows.
+    the age of the newest source commit that the table shows. ``held``: why the mirror can't bring it on.
     """
 
     table: str
@@ -40,11 +41,12 @@ class TableFacts:
     last_commit: datetime | None
     lag: int
     freshness_seconds: float | None
+    held: str | None = None
     positions: dict[str, int] = field(default_factory=dict)
     columns: list[dict[str, Any]] = field(default_factory=list)
 
 
-def facts(table: LakeTable, lags: Offsets) -> TableFacts:
+def facts(table: LakeTable, lags: Offsets, held: Mapping[str, str]) -> TableFacts:
     """What the catalog's metadata tells of a table; reads no data."""
     properties, snapshot = table.properties, table.current_snapshot()
     summary = snapshot.summary.additional_properties if snapshot and snapshot.summary else {}
@@ -67,6 +69,7 @@ def facts(table: LakeTable, lags: Offsets) -> TableFacts:
         last_commit=datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC) if snapshot else None,
         lag=lag,
         freshness_seconds=0.0 if lag == 0 else _age_of_newest(table),
+        held=held.get(topic or ""),
         positions={str(p): offset for p, offset in sorted(ledger_of(table).positions.items())},
         columns=[{"name": f.name, "type": str(f.field_type), "required": f.required, "key": f.name in key}
                  for f in table.schema().fields],
@@ -90,10 +93,11 @@ def _age_of_newest(table: LakeTable) -> float | None:
     return max(0.0, datetime.now(UTC).timestamp() - newest_us / 1e6)
 
 
-def _lags(settings: StackSettings) -> Offsets:
+def _lags(settings: StackSettings) -> tuple[Offsets, dict[str, str]]:
+    """What the lake lacks of every partition, and the topics whose tables are held."""
     topics = kafka(settings)
     partitions = topics.partitions()
-    return behind(topics.ends(partitions), topics.starts(partitions), topics.mirrored())
+    return behind(topics.ends(partitions), topics.starts(partitions), topics.mirrored()), topics.held()
 
 
 LIST_HELP = """List the mirrored tables: rows, files, size, lag and freshness.
@@ -111,10 +115,10 @@ def list_tables(as_json: AsJson = False) -> None:
     """List tables."""
     with expected_errors(as_json):
         settings = StackSettings.load()
-        lags = _lags(settings)
-        found = [facts(table, lags) for table in tables(open_catalog(settings), settings)]
+        lags, held = _lags(settings)
+        found = [facts(table, lags, held) for table in tables(open_catalog(settings), settings)]
     if as_json:
-        print_json({"tables": [asdict(table) for table in found]})
+        print_json({"tables": [asdict(table) for table in found], "held": held})
         return
     grid = Table("table", "source")
     for name in ("rows", "data files", "deletes", "size", "snapshots", "last commit", "lag", "fresh"):
@@ -135,6 +139,8 @@ def list_tables(as_json: AsJson = False) -> None:
         )
         grid.add_row(t.table, t.source_table or "-", *(f"{c:,}" if isinstance(c, int) else c for c in cells))
     out.print(grid if found else "No tables yet: nothing was captured, or the mirror isn't running (`make status`).")
+    for topic, reason in sorted(held.items()):
+        out.print(f"held: {topic}: {reason}", markup=False, highlight=False, soft_wrap=True)
 
 
 SHOW_HELP = """Show one table: columns, key, position per partition, files, and its newest snapshots.
@@ -153,7 +159,7 @@ def show_table(name: Annotated[str, typer.Argument(metavar="TABLE")], as_json: A
     with expected_errors(as_json):
         settings = StackSettings.load()
         table = named(settings, name, as_json)
-        found, history = facts(table, _lags(settings)), _history(table)
+        found, history = facts(table, *_lags(settings)), _history(table)
     if as_json:
         print_json({**asdict(found), "newest_snapshots": history})
         return
@@ -165,6 +171,7 @@ def show_table(name: Annotated[str, typer.Argument(metavar="TABLE")], as_json: A
         "files": f"{found.data_files} data, {found.delete_files} deletes, {size(found.bytes)}",
         "positions": ", ".join(f"{p}: {o:,}" for p, o in found.positions.items()) or "-",
         "lag": f"{found.lag:,} offsets, freshness {age(found.freshness_seconds)}",
+        **({"held": found.held} if found.held else {}),
     }
     for label, value in described.items():
         out.print(f"{label:>10}  {value}", markup=False, highlight=False, soft_wrap=True)

@@ -1,7 +1,7 @@
 """The letters and what was done with them, as the lake keeps both."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -9,16 +9,17 @@ from typing import Any
 import pyarrow as pa
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import NoSuchTableError
-from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, EqualTo, GreaterThanOrEqual
+from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, EqualTo, GreaterThanOrEqual, NotEqualTo
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.types import IntegerType, LongType, NestedField, StringType, TimestamptzType
 
+from pipelines.actions import ACCEPTED, NAMESPACE, TABLE
 from pipelines.avro import Decoder, Undecodable
 from services.verify.lake import dead_letters
 
-ACTIONS = ("lakehouse", "dead_letter_actions")
-REPLAYED, DISCARDED, OPEN = "replayed", "discarded", "open"
+ACTIONS = (NAMESPACE, TABLE)
+OPEN = "open"
 POSITION = ("topic", "partition", "offset")
 LISTED = (*POSITION, "stage", "reason", "message", "timestamp", "dead_lettered_at")
 
@@ -94,7 +95,14 @@ class Letters:
         """Write down what was done with these letters, in one commit."""
         at = datetime.now(UTC)
         rows = [dict(zip(POSITION, position(letter), strict=True)) for letter in letters]
-        rows = [{**row, "action": action, "because": because, "at": at} for row in rows]
+        self._write([{**row, "action": action, "because": because, "at": at} for row in rows])
+
+    def accept(self, topic: str, ends: Mapping[int, int], because: str) -> None:
+        """Write down that whatever is below ``ends`` (partition to offset) may become a letter, be it ever so many."""
+        said = {"topic": topic, "action": ACCEPTED, "because": because, "at": datetime.now(UTC)}
+        self._write([{**said, "partition": partition, "offset": end} for partition, end in ends.items()])
+
+    def _write(self, rows: list[dict[str, Any]]) -> None:
         self._catalog.create_table_if_not_exists(ACTIONS, _SCHEMA).append(pa.Table.from_pylist(rows, _ARROW))
 
     def _actions(self) -> dict[Position, dict[str, Any]]:
@@ -102,7 +110,8 @@ class Letters:
             table: Table = self._catalog.load_table(ACTIONS)
         except NoSuchTableError:
             return {}
-        return {position(row): row for row in table.scan().to_arrow().sort_by("at").to_pylist()}
+        rows = table.scan(row_filter=NotEqualTo(term="action", value=ACCEPTED)).to_arrow()
+        return {position(row): row for row in rows.sort_by("at").to_pylist()}
 
 
 def position(letter: Letter) -> Position:

@@ -4,9 +4,10 @@ from collections.abc import Iterable
 
 from confluent_kafka import KafkaException, Producer
 
+from pipelines.actions import REPLAYED
 from pipelines.avro import Decoder
 from pipelines.kafka import REPLAYED_FROM, client_config
-from services.dlq.letters import LISTED, REPLAYED, Letter, Letters, Wanted, position
+from services.dlq.letters import LISTED, Letter, Letters, Wanted, position
 from services.verify.errors import Unreachable
 
 TRANSACTIONAL_ID = "lakehouse-replay"

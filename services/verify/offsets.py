@@ -48,13 +48,20 @@ class KafkaOffsets:
 
     def mirrored(self) -> Offsets:
         """What the mirror has told: every offset below these is visible in the lake."""
+        return {(tp.topic, tp.partition): tp.offset for tp in self._told()}
+
+    def held(self) -> dict[str, str]:
+        """The topics whose tables the mirror can't bring on, and why, as it has told."""
+        return {tp.topic: tp.metadata for tp in self._told() if tp.metadata}
+
+    def _told(self) -> list[TopicPartition]:
         request = [ConsumerGroupTopicPartitions(GROUP)]
 
         def question() -> list[TopicPartition]:
             future = self._admin.list_consumer_group_offsets(request, request_timeout=ANSWER_SECONDS)[GROUP]
-            return list(future.result().topic_partitions)
+            return [tp for tp in future.result().topic_partitions if tp.offset >= 0]
 
-        return {(tp.topic, tp.partition): tp.offset for tp in self._ask(question) if tp.offset >= 0}
+        return self._ask(question)
 
     def _list(self, partitions: Iterable[TopicPartitionKey], spec: Any) -> Offsets:
         return self._ask(lambda: list_offsets(self._admin, partitions, spec))

@@ -7,8 +7,8 @@ follows), wait for the slot, note how far the topics reach, wait for the mirror.
 """
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 
 import psycopg
 from psycopg import sql
@@ -31,11 +31,15 @@ ORDER BY attnum LIMIT 1"""
 
 @dataclass(frozen=True)
 class Position:
-    """Where the log stood, and how far the topics reached once all up to there was in Kafka."""
+    """Where the log stood, and how far the topics reached once all up to there was in Kafka.
+
+    ``held``: topics of which not all that is in the lake, because the mirror holds their tables, and why.
+    """
 
     lsn: str
     ends: Offsets
     starts: Offsets
+    held: Mapping[str, str] = field(default_factory=dict)
 
 
 class Deadline:
@@ -70,15 +74,17 @@ def kafka(settings: StackSettings) -> KafkaOffsets:
     return KafkaOffsets(settings.kafka_bootstrap, settings.source_name, settings.schemas)
 
 
-def wait_until_visible(settings: StackSettings, timeout: float, on_progress: OnProgress = silent) -> Position:
-    """Return once everything committed in the source before the call is visible in the lake.
+def wait_until_visible(
+    settings: StackSettings, timeout: float, on_progress: OnProgress = silent, but_held: bool = False
+) -> Position:
+    """Return once everything committed in the source before the call is visible in the lake; with ``but_held``, all but
+    that of tables which the mirror holds.
 
     Raises NotCaughtUp after ``timeout`` seconds, Unreachable when a server doesn't answer.
     """
     deadline = Deadline(timeout)
     position = wait_until_published(settings, deadline, on_progress)
-    _wait_until_mirrored(settings, position, deadline, on_progress)
-    return position
+    return replace(position, held=_wait_until_mirrored(settings, position, deadline, on_progress, but_held))
 
 
 def wait_until_published(settings: StackSettings, deadline: Deadline, on_progress: OnProgress = silent) -> Position:
@@ -106,23 +112,31 @@ def wait_until_published(settings: StackSettings, deadline: Deadline, on_progres
 
 
 def _wait_until_mirrored(
-    settings: StackSettings, position: Position, deadline: Deadline, on_progress: OnProgress
-) -> None:
+    settings: StackSettings, position: Position, deadline: Deadline, on_progress: OnProgress, but_held: bool
+) -> dict[str, str]:
     topics = kafka(settings)
 
-    def missing() -> Offsets:
-        found = behind(position.ends, position.starts, topics.mirrored())
-        on_progress(Progress("lake", "offsets not yet in the lake", sum(found.values())))
-        return found
+    def missing() -> dict[str, int]:
+        lags: dict[str, int] = {}
+        for (topic, _), lag in behind(position.ends, position.starts, topics.mirrored()).items():
+            lags[topic] = lags.get(topic, 0) + lag
+        on_progress(Progress("lake", "offsets not yet in the lake", sum(lags.values())))
+        return lags
+
+    def pending() -> bool:
+        lags = missing()
+        return bool(lags.keys() - topics.held().keys() if but_held else lags)
 
     try:
-        _until(deadline, lambda: bool(missing()))
+        _until(deadline, pending)
+        return topics.held() if but_held else {}
     except RetryError:
-        lags: dict[str, int] = {}
-        for (topic, _), lag in missing().items():
-            lags[topic] = lags.get(topic, 0) + lag
-        lines = [f"{topic} lacks {lag:,} offsets in the lake" for topic, lag in sorted(lags.items())]
-        raise NotCaughtUp(deadline.waited, [*lines, "see `make logs s=mirror`"]) from None
+        lags, held = missing(), topics.held()
+    lines = [
+        f"{topic} lacks {lag:,} offsets in the lake" + (f", and is held: {held[topic]}" if topic in held else "")
+        for topic, lag in sorted(lags.items())
+    ]
+    raise NotCaughtUp(deadline.waited, [*lines, "see `make logs s=mirror`"])
 
 
 def _until(deadline: Deadline, pending: Callable[[], bool]) -> None:

@@ -3,7 +3,7 @@
 import shutil
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,7 +50,7 @@ def verify(
         with connect(settings) as connection:
             chosen = _chosen(reader.captured_tables(connection, PUBLICATION, settings.schemas), wanted)
             left_out = [] if wanted else reader.uncaptured_tables(connection, PUBLICATION, settings.schemas)
-        near = wait_until_visible(settings, timeout, on_progress)
+        near = wait_until_visible(settings, timeout, on_progress, but_held=True)
         report, again = _at_one_position(settings, chosen, near, on_progress, timeout, examples, memory)
         done += report.tables
         if not again:
@@ -76,13 +76,16 @@ def _chosen(found: list[SourceTable], wanted: set[str]) -> list[SourceTable]:
 
 @dataclass
 class _Look:
-    """Everything that reading one table needs. ``mirrored``: what was in the lake before its tables were looked up."""
+    """Everything that reading one table needs. ``mirrored``: what was in the lake before its tables were looked up;
+    ``held``: the topics whose tables the mirror can't bring on, and why.
+    """
 
     settings: StackSettings
     source: psycopg.Connection
     duckdb: duckdb.DuckDBPyConnection
     snapshot: Snapshot
     mirrored: Offsets
+    held: Mapping[str, str]
     reached: Position
     decoder: Decoder
     on_progress: OnProgress
@@ -109,7 +112,8 @@ def _at_one_position(
         text = f"{snapshot.xmin}:{snapshot.xmax}:{','.join(map(str, sorted(snapshot.in_progress)))}"
         report, again = Report(text, reached.lsn), []
         with closing(lake.open_duckdb(settings, directory, memory)) as connection:
-            look = _Look(settings, source, connection, snapshot, near.ends, reached,
+            mirrored = {key: end for key, end in near.ends.items() if key[0] not in near.held}
+            look = _Look(settings, source, connection, snapshot, mirrored, near.held, reached,
                          Decoder(settings.schema_registry_url), on_progress, examples)  # fmt: skip
             for table in chosen:
                 found = _verify_table(look, table, pinned.get((table.schema, table.name)))
@@ -127,10 +131,12 @@ def _verify_table(look: _Look, table: SourceTable, pinned: lake.PinnedTable | No
     """
     started = time.monotonic()
     report = TableReport(table.full_name)
+    topic = f"{look.settings.source_name}.{table.full_name}"
+    held = [f"the mirror holds it: {look.held[topic]}"] if topic in look.held else []
+    report.problems += held
     if pinned is None:
-        topic = f"{look.settings.source_name}.{table.full_name}"
         report.rows_source = report.missing = reader.count_rows(look.source, table)
-        if report.missing and not any(end for (name, _), end in look.mirrored.items() if name == topic):
+        if report.missing and not held and not any(end for (name, _), end in look.mirrored.items() if name == topic):
             return None
         if report.missing:
             report.problems.append("the table isn't in the lake")
@@ -138,7 +144,7 @@ def _verify_table(look: _Look, table: SourceTable, pinned: lake.PinnedTable | No
     report.lake_table, report.snapshot_id = pinned.full_name, pinned.snapshot_id
     report.position = dict(pinned.state.positions)
     chosen = columns.plan(table, files.lake_types(pinned), pinned.key)
-    report.not_compared, report.problems = chosen.not_compared, list(chosen.problems)
+    report.not_compared, report.problems = chosen.not_compared, [*held, *chosen.problems]
     report.columns_compared = len(chosen.compared)
     if not chosen.compared or not set(pinned.key) <= {column.name for column in chosen.compared}:
         return report

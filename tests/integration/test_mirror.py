@@ -238,6 +238,35 @@ def test_a_key_waits_behind_its_dead_letter_until_that_is_dealt_with(stack: Stac
     ]  # fmt: skip
 
 
+def test_a_table_that_cannot_go_on_is_held_while_the_others_do(stack: Stack) -> None:
+    stack.sql(
+        "CREATE TABLE clash (id bigint PRIMARY KEY, _lsn int)",
+        "INSERT INTO clash SELECT g, g FROM generate_series(1, 100) g",
+        "CREATE TABLE flood (id bigint PRIMARY KEY)",
+        "INSERT INTO flood VALUES (1)",
+    )
+    wait_until(lambda: "shop.public.clash" in stack.lakehouse("table", "list")["held"])
+    producer = Producer({"bootstrap.servers": stack.endpoints["kafka_bootstrap"]})
+    for _ in range(200):
+        producer.produce("shop.public.flood", key=None, value=b"broken", partition=0)
+    assert producer.flush(30) == 0
+    wait_until(lambda: "shop.public.flood" in stack.lakehouse("table", "list")["held"])
+    stack.sql(
+        "CREATE TABLE free (id bigint PRIMARY KEY)", "INSERT INTO free VALUES (1)", "INSERT INTO flood VALUES (2)"
+    )
+    report = stack.lakehouse("verify", "clash", "flood", "free", ok=(1,))
+    assert {table["table"]: table["equal"] for table in report["tables"]} == {
+        "public.clash": False, "public.flood": False, "public.free": True,
+    }  # fmt: skip
+    late = stack.lakehouse("wait", "--timeout", "1", ok=(1,))["error"]
+    assert "_lsn" in late
+    assert "dlq accept" in late
+    stack.lakehouse("dlq", "accept", "shop.public.flood", "--because", "sent by a test")
+    stack.sql("ALTER TABLE clash RENAME COLUMN _lsn TO position")
+    stack.assert_equal("clash", "flood", "free")
+    assert stack.lakehouse("table", "list")["held"] == {}
+
+
 @pytest.mark.parametrize("server", SERVERS)
 def test_a_killed_server_comes_back_and_nothing_is_lost(stack: Stack, server: str) -> None:
     with stack.workload(rate=5, seed=SERVERS.index(server), survives=server != "source-db"):

@@ -123,11 +123,12 @@ class Topic:
         self.schema_log = Log()
         self.offsets = [0, 0]
         self.batches: list[DataFrame] = []
+        self.let_pass: dict[int, int] = {}
 
     def mirror(self) -> TableMirror:
         """What a new process would begin with."""
         return TableMirror(
-            self.name, "shop", "mirror", self.registry, self.letters, self, self.schema_log, self, PLACEHOLDER,  # type: ignore[arg-type]
+            self.name, "shop", "mirror", self.registry, self.letters, self, self.schema_log, self, PLACEHOLDER, 0.5,  # type: ignore[arg-type]
         )  # fmt: skip
 
     def batch(self, events: list[tuple[Any, ...]]) -> DataFrame:
@@ -158,6 +159,10 @@ class Topic:
             return None
         named = self.spark.createDataFrame(sorted(kept), "partition int, offset long")
         return firsts(self.everything().join(named, ["partition", "offset"]))
+
+    def accepted(self, topic: str) -> dict[int, int]:
+        """As pipelines.parking.Parking does."""
+        return self.let_pass
 
     def _record(
         self, key: Any, value: Any, old: Any = None, partition: int | None = None, replayed: bool = False

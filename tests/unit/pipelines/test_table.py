@@ -291,3 +291,18 @@ def test_a_replayed_read_of_a_snapshot_never_replaces_a_newer_row(spark: SparkSe
     topic.apply(mirror, topic.batch([create(5, 2, "newer")]), 0)
     topic.apply(mirror, topic.batch([(*read(3, 2, "older"), 0, True)]), 1)
     assert topic.rows() == [(2, "newer", "d")]
+
+
+def test_a_table_whose_records_are_mostly_broken_stops_until_they_are_let_pass(spark: SparkSession) -> None:
+    topic = Topic(spark)
+    mirror = topic.mirror()
+    broken = topic.batch([poison(b"broken")] * 150 + [create(lsn, lsn, "a") for lsn in range(1, 101)])
+    with pytest.raises(StopPipeline, match=r"150 of 250 records of .* become dead letters \(150 not_avro\)"):
+        topic.apply(mirror, broken, 0)
+    assert topic.letters.kept == {}
+    topic.let_pass = {0: 1000}
+    topic.apply(mirror, broken, 1)
+    assert len(topic.letters.kept) == 150
+    assert len(topic.rows()) == 100
+    topic.apply(mirror, topic.batch([poison(b"broken")] * 60 + [create(200, 200, "a")]), 2)
+    assert topic.assert_ledger_is_whole().dead_lettered == 210, "a handful is no reason to stop"

@@ -1,0 +1,53 @@
+"""Tables that wait by themselves: when they are tried again, and what is told of them."""
+
+from pipelines.errors import StopPipeline
+from pipelines.holds import Holds
+from pipelines.position import told
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_what_a_person_must_mend_is_tried_seldom() -> None:
+    clock = Clock()
+    holds = Holds(clock)
+    assert holds.put("t", StopPipeline("mend it"), {0: 5})
+    clock.now += 59
+    assert holds.held("t")
+    assert not holds.due("t")
+    clock.now += 1
+    assert holds.due("t")
+    assert not holds.put("t", StopPipeline("mend it"), {0: 5}), "the same again is no news"
+    assert holds.put("t", StopPipeline("something else"), {0: 5})
+
+
+def test_what_may_pass_is_tried_soon_then_ever_less_often() -> None:
+    clock = Clock()
+    holds = Holds(clock)
+    pauses = []
+    for _ in range(7):
+        holds.put("t", ValueError("passing"), {})
+        pauses.append(holds.all()["t"].pause)
+    assert pauses == [2, 4, 8, 16, 32, 60, 60]
+
+
+def test_a_table_that_goes_on_is_as_new() -> None:
+    holds = Holds(Clock())
+    holds.put("t", ValueError("a\nb"), {})
+    assert holds.all()["t"].reason == "ValueError: a"
+    assert holds.release("t")
+    assert not holds.release("t")
+    assert not holds.held("t")
+
+
+def test_a_held_tables_position_is_its_own_and_says_why() -> None:
+    holds = Holds(Clock())
+    holds.put("held", StopPipeline("mend it"), {0: 5, 1: 99})
+    ends = {"held": {"0": 10, "1": 20, "2": 30}, "free": {"0": 7}}
+    assert told(ends, holds.all()) == {
+        ("held", 0): (5, "mend it"), ("held", 1): (20, "mend it"), ("held", 2): (0, "mend it"), ("free", 0): (7, ""),
+    }  # fmt: skip
