@@ -6,6 +6,8 @@ the same commit as the schema.
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -15,7 +17,7 @@ from pipelines.fold import TECHNICAL
 from pipelines.iceberg import Lake, LakeTable
 from pipelines.identifiers import quote
 from pipelines.merge import commit
-from pipelines.schema_plan import Applied, Change, Target, changes, with_missing
+from pipelines.schema_plan import Applied, Change, Target, changes, target, with_missing
 from pipelines.sources.postgres.envelope import TableShape
 from pipelines.sources.postgres.schema_log import TableVersions
 from pipelines.sources.postgres.types import default_sql, printed
@@ -76,6 +78,17 @@ def create_table(lake: Lake, source: str, shape: TableShape, keys: Sequence[str]
     )
 
 
+def is_keyed(table: LakeTable) -> bool:
+    """Whether the table has a key."""
+    return bool(json.loads(table.properties[KEY_COLUMNS]))
+
+
+def relation(table: LakeTable) -> int | None:
+    """The source's table (its oid), if that is known."""
+    found = table.properties.get(RELATION)
+    return None if found is None else int(found)
+
+
 def applied(table: LakeTable, versions: TableVersions) -> Applied:
     """What the table has now. Where it doesn't say which of the source's columns its own are, the names tell."""
     properties = table.properties
@@ -87,6 +100,9 @@ def applied(table: LakeTable, versions: TableVersions) -> Applied:
     if properties.get(RELATION) == str(newest.relation):
         attributes = {int(number): name for number, name in json.loads(properties[ATTRIBUTES]).items()}
         return Applied(types, keys, attributes, versions.at(int(properties[SCHEMA_LSN])))
+    if relation(table) is not None:
+        # Another table had the name: none of its columns is one of this table's.
+        return Applied(types, keys, {-i: name for i, name in enumerate(types, 1)})
     named = next((v for v in reversed(versions.versions) if types.keys() <= v.by_name.keys()), newest)
     # What no version names has a number that no column has: it is dropped.
     numbers = (named.by_name[name].number if name in named.by_name else -i for i, name in enumerate(types, 1))
@@ -103,32 +119,42 @@ def fit(
     """
     has = applied(table, versions)
     found = with_missing(changes(has, wanted), wanted, versions)
+    renamed = {c.column: c.to for c in found if c.kind == "rename"}
     differences = _impossible(has, wanted, found, versions, shape)
-    if differences:
-        raise StopPipeline(
-            f"the source changed the schema of {table.sql_name} in a way that can't be followed:"
-            f" {'; '.join(differences)}. Nothing of this batch was merged into it. Undo the change in the source, or"
-            " drop the table from the lake to have it mirrored anew from its topic (README, Trouble)."
-        )
+    if sorted(renamed.get(key, key) for key in has.keys) != sorted(wanted.keys):
+        differences.append(f"the key is {list(has.keys)} in the lake and {list(wanted.keys)} in the source")
+    _refuse(table, differences)
     version = wanted.version
     if not found and (version is None or table.properties.get(SCHEMA_LSN) == str(version.lsn)):
         return []
-    properties = {KEY_COLUMNS: json.dumps(list(wanted.keys))}
-    if version is not None:
-        properties[RELATION], properties[SCHEMA_LSN] = str(version.relation), str(version.lsn)
-        properties[ATTRIBUTES] = json.dumps({str(number): name for number, name in (wanted.attributes or {}).items()})
-    if found:
-        said = {
-            "lsn": version and version.lsn,
-            "at": version and version.changed_at,
-            "changes": [str(c) for c in found],
-        }
-        properties[HISTORY] = json.dumps([*json.loads(table.properties.get(HISTORY, "[]")), said])
-    late = {c.column: _late(c, wanted, versions) for c in found if c.missing}
-    if late:
-        properties[BACKFILL] = json.dumps({**json.loads(table.properties.get(BACKFILL, "{}")), **late})
+    properties = {**_columns(table, wanted, versions, found), **_version(table, wanted, found)}
     table.alter(_steps(lake.jvm, found), properties)
     return found
+
+
+def rekey(lake: Lake, session: SparkSession, table: LakeTable, versions: TableVersions) -> list[Change]:
+    """Give the table the columns and the key of the newest of ``versions``, and say what was changed.
+
+    The table holds everything from before that version. Repeatable after a crash: the version is written down last.
+    Rows whose new key is null go, if the source's are about to be read again. Raises StopPipeline.
+    """
+    has, newest = applied(table, versions), versions.newest
+    assert newest is not None
+    wanted = replace(target(None, (), versions, has), keys=newest.key)
+    found = with_missing(changes(has, wanted), wanted, versions)
+    differences = _impossible(has, wanted, found, versions, None)
+    differences += [f"the key column {key} has a type which the lake can't hold" for key in wanted.keys
+                    if key not in wanted.types]  # fmt: skip
+    _refuse(table, differences)
+    free = partial(_set_key, was=[key for key in has.keys if key in table.column_types], keys=())
+    table.alter([free, *_steps(lake.jvm, found)], _columns(table, wanted, versions, found))
+    backfill(session, table)
+    _drop_unkeyed(session, table, wanted.keys, _reread_since(has, versions))
+    told = [*found, Change("rekey", ", ".join(has.keys) or "nothing", ", ".join(wanted.keys) or "nothing")]
+    # A file from before a column was added can't be read where the column is required.
+    identifiers = wanted.keys if set(wanted.keys) <= table.first_columns else ()
+    table.alter([partial(_set_key, was=(), keys=identifiers)], _version(table, wanted, told))
+    return told
 
 
 def backfill(session: SparkSession, table: LakeTable) -> None:
@@ -145,6 +171,51 @@ def backfill(session: SparkSession, table: LakeTable) -> None:
         table.set_properties({}, remove=[BACKFILL])
 
 
+def _columns(table: LakeTable, wanted: Target, versions: TableVersions, found: Sequence[Change]) -> dict[str, str]:
+    """Properties: what the columns are of the source's, and the values that older rows still have to get."""
+    properties = {}
+    if wanted.version is not None:
+        properties[RELATION] = str(wanted.version.relation)
+        properties[ATTRIBUTES] = json.dumps({str(number): name for number, name in (wanted.attributes or {}).items()})
+    late = {c.column: _late(c, wanted, versions) for c in found if c.missing}
+    if late:
+        properties[BACKFILL] = json.dumps({**json.loads(table.properties.get(BACKFILL, "{}")), **late})
+    return properties
+
+
+def _version(table: LakeTable, wanted: Target, done: Sequence[Change]) -> dict[str, str]:
+    """Properties: the key, the version that the table follows now, and what was done for it."""
+    properties, version = {KEY_COLUMNS: json.dumps(list(wanted.keys))}, wanted.version
+    if version is not None:
+        properties[SCHEMA_LSN] = str(version.lsn)
+    if done:
+        said = {"lsn": version and version.lsn, "at": version and version.changed_at, "changes": [str(c) for c in done]}
+        properties[HISTORY] = json.dumps([*json.loads(table.properties.get(HISTORY, "[]")), said])
+    return properties
+
+
+def _drop_unkeyed(session: SparkSession, table: LakeTable, keys: Sequence[str], reread: bool) -> None:
+    unkeyed = " OR ".join(f"{quote(key)} IS NULL" for key in keys) or "false"
+    found = session.table(table.sql_name).where(unkeyed).limit(1).count()
+    if found and not reread:
+        raise StopPipeline(
+            f"rows of {table.sql_name} have no value in {', '.join(keys)}, which is the key in the source now. Deal"
+            " with the table's dead letters first (`lakehouse dlq list`); then it goes on."
+        )
+    if found:
+        commit(session, f"DELETE FROM {table.sql_name} WHERE {unkeyed}", {"lakehouse.rekey": ", ".join(keys)})
+
+
+def _set_key(update: Any, was: Sequence[str], keys: Sequence[str]) -> Any:
+    """The columns ``keys`` are Iceberg's identifier, and required; those that were it before may be null."""
+    update = update.allowIncompatibleChanges().setIdentifierFields(list(keys))
+    for key in was:
+        update = update.makeColumnOptional(key)
+    for key in keys:
+        update = update.requireColumn(key)
+    return update
+
+
 def _late(change: Change, wanted: Target, versions: TableVersions) -> dict[str, Any]:
     number = next(number for number, name in (wanted.attributes or {}).items() if name == change.column)
     first = versions.first_with(number)
@@ -153,15 +224,27 @@ def _late(change: Change, wanted: Target, versions: TableVersions) -> dict[str, 
     return {"value": default_sql(*change.missing, change.to), "before_lsn": first.lsn}
 
 
+def _reread_since(has: Applied, versions: TableVersions) -> bool:
+    """Whether the source's rows are read again for a change that the table hasn't followed."""
+    since = has.version.lsn if has.version else 0
+    return any(version.reread and version.lsn > since for version in versions.versions)
+
+
+def _refuse(table: LakeTable, differences: Sequence[str]) -> None:
+    if differences:
+        raise StopPipeline(
+            f"the source changed the schema of {table.sql_name} in a way that can't be followed:"
+            f" {'; '.join(differences)}. Nothing of this batch was merged into it. Undo the change in the source, or"
+            " drop the table from the lake to have it mirrored anew from its topic (README, Trouble)."
+        )
+
+
 def _impossible(
     has: Applied, wanted: Target, found: Sequence[Change], versions: TableVersions, shape: TableShape | None
 ) -> list[str]:
     renamed = {c.column: c.to for c in found if c.kind == "rename"}
     differences = []
-    if sorted(renamed.get(key, key) for key in has.keys) != sorted(wanted.keys):
-        differences.append(f"the key is {list(has.keys)} in the lake and {list(wanted.keys)} in the source")
-    since = has.version.lsn if has.version else 0
-    reread = any(version.reread and version.lsn > since for version in versions.versions)
+    reread = _reread_since(has, versions)
     for change in found:
         if change.kind == "replace" and not (reread and wanted.keys and change.column not in wanted.keys):
             was = next((old for old, new in renamed.items() if new == change.column), change.column)

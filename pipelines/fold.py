@@ -28,17 +28,19 @@ TECHNICAL = {
 OP, KEEP, LOST = "__op", "__keep", "__lost"
 
 
-def fold(changes: DataFrame, shape: TableShape, keys: Sequence[str], has_unavailable: bool) -> DataFrame:
+def fold(
+    changes: DataFrame, shape: TableShape, keys: Sequence[str], has_unavailable: bool, order: Column | None = None
+) -> DataFrame:
     """One row a key: the source's columns, the technical ones, ``__op`` (``u`` or ``d``), and with ``has_unavailable``
     ``__keep``, a struct of booleans that says which columns the table's own value stays in, and ``__lost``.
 
-    ``changes``: rows of :mod:`pipelines.decode` without a problem and without truncates.
+    ``changes``: rows of :mod:`pipelines.decode` without a problem and without truncates. ``order``: what orders the
+    events of a key instead of the offset, where they may be on several partitions.
     """
     values = F.col("row")
-    newest = F.max_by(F.struct("op", "partition", "offset", "lsn", "committed_at", "row"), F.col("offset")).alias(
-        "newest"
-    )
-    inherited = [_newest_known(column.name) for column in shape.toastable] if has_unavailable else []
+    order = F.col("offset") if order is None else order
+    newest = F.max_by(F.struct("op", "partition", "offset", "lsn", "committed_at", "row"), order).alias("newest")
+    inherited = [_newest_known(column.name, order) for column in shape.toastable] if has_unavailable else []
     key_columns = [values.getField(key).alias(f"key_{index}") for index, key in enumerate(keys)]
     folded = changes.groupBy(*key_columns).agg(newest, *inherited)
     return folded.select(*_columns(shape, has_unavailable))
@@ -61,11 +63,11 @@ def positions(changes: DataFrame, shape: TableShape) -> DataFrame:
     return changes.select(newest).select(*_columns(shape, has_unavailable=False))
 
 
-def _newest_known(column: str) -> Column:
+def _newest_known(column: str, order: Column) -> Column:
     missing = F.col("unavailable").getField(column)
     known = (F.col("op") != DELETE) & (~missing | F.col("op").isin(*CREATES))
     value = F.struct(F.col("row").getField(column).alias("value"), missing.alias("lost"))
-    return F.max_by(F.when(known, value), F.when(known, F.col("offset"))).alias(f"known_{column}")
+    return F.max_by(F.when(known, value), F.when(known, order)).alias(f"known_{column}")
 
 
 def _columns(shape: TableShape, has_unavailable: bool) -> list[Column]:

@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient
 from pyspark.sql import DataFrame, SparkSession
 
 from pipelines.errors import RetryBatch, StopPipeline
-from pipelines.kafka import EARLIEST, ask, client_config, list_offsets
+from pipelines.kafka import EARLIEST, ask, client_config, list_offsets, settled_ends
 from pipelines.ledger import Ranges
 from pipelines.read import read_ranges
 
@@ -31,6 +31,13 @@ class TopicHistory:
         self._check(topic, ranges)
         for part in parts(ranges, self._at_once):
             yield part, read_ranges(session, self._kafka_bootstrap, topic, part)
+
+    def ends(self, topic: str) -> dict[int, int]:
+        """Partition to the offset after the last record that the topic has now. Raises RetryBatch."""
+        try:
+            return settled_ends(self._kafka_bootstrap, topic)
+        except KafkaException as error:
+            raise RetryBatch(f"Kafka doesn't answer at {self._kafka_bootstrap}: {error}") from error
 
     def _check(self, topic: str, ranges: Ranges) -> None:
         admin = AdminClient(client_config(self._kafka_bootstrap))

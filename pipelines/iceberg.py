@@ -57,6 +57,15 @@ class LakeTable:
         """Column name to Iceberg type, as Iceberg prints it."""
         return {field.name(): field.type().toString() for field in self._table.schema().columns()}
 
+    @property
+    def first_columns(self) -> set[str]:
+        """The columns that the table has had since it was made, by the names that they have now."""
+        schemas = self._table.schemas()
+        first = schemas.get(min(schemas.keySet()))
+        return {
+            field.name() for field in self._table.schema().columns() if first.findField(field.fieldId()) is not None
+        }
+
     def set_properties(self, properties: Mapping[str, str], remove: Iterable[str] = ()) -> None:
         """Set and remove table properties, in one commit."""
         update = self._table.updateProperties()

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Message, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import OffsetSpec
-from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_exponential
+from tenacity import RetryError, Retrying, retry_if_exception, retry_if_result, stop_after_delay, wait_exponential
 
 from pipelines.errors import RetryBatch, StopPipeline
 
@@ -15,6 +15,8 @@ ANSWER_SECONDS = 10.0
 # The header of a dead letter that was put back on its topic: the partition and offset at which it had been.
 REPLAYED_FROM = "lakehouse.replayed-from"
 POLL_SECONDS = 1.0
+# Longer than Kafka lets a transaction be open by default.
+TRANSACTION_SECONDS = 90
 SILENT_POLLS = 30
 LATEST: Any = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 EARLIEST: Any = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
@@ -48,17 +50,44 @@ def ask(question: Callable[[], Answer]) -> Answer:
 
 
 def list_offsets(
-    admin: AdminClient, partitions: Iterable[TopicPartitionKey], spec: Any
+    admin: AdminClient,
+    partitions: Iterable[TopicPartitionKey],
+    spec: Any,
+    isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
 ) -> dict[TopicPartitionKey, int]:
-    """Offsets by ``spec``, the ``EARLIEST`` that is held or the one after the ``LATEST`` committed.
+    """Offsets by ``spec``, the ``EARLIEST`` that is held or the one after the ``LATEST`` that may be read.
 
     Markers of transactions count as offsets. Raises KafkaException.
     """
     request = {TopicPartition(topic, partition): spec for topic, partition in partitions}
     if not request:
         return {}
-    futures = admin.list_offsets(request, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=ANSWER_SECONDS)
+    futures = admin.list_offsets(request, isolation_level=isolation, request_timeout=ANSWER_SECONDS)
     return {(tp.topic, tp.partition): future.result().offset for tp, future in futures.items()}
+
+
+def settled_ends(bootstrap: str, topic: str) -> dict[int, int]:
+    """Partition to the offset after the last record there is now, once the transactions of all of these have ended.
+
+    Raises KafkaException, or RetryBatch when a transaction stays open for long.
+    """
+    admin = AdminClient(client_config(bootstrap))
+    partitions = [
+        (topic, p) for p in ask(lambda: admin.list_topics(topic, timeout=ANSWER_SECONDS).topics[topic].partitions)
+    ]
+    written = ask(lambda: list_offsets(admin, partitions, LATEST, IsolationLevel.READ_UNCOMMITTED))
+
+    def open_ones() -> list[TopicPartitionKey]:
+        committed = ask(lambda: list_offsets(admin, partitions, LATEST))
+        return [key for key, end in written.items() if committed[key] < end]
+
+    try:
+        Retrying(
+            retry=retry_if_result(bool), stop=stop_after_delay(TRANSACTION_SECONDS), wait=wait_exponential(0.05, max=1)
+        )(open_ones)
+    except RetryError:
+        raise RetryBatch(f"a transaction on {topic} has been open for {TRANSACTION_SECONDS} s") from None
+    return {partition: end for (_, partition), end in written.items()}
 
 
 def read_range(bootstrap: str, topic: str, ranges: Mapping[int, tuple[int, int]]) -> Iterator[Message]:

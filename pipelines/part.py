@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from pipelines import ledger
 from pipelines.profile import TopicProfile
+from pipelines.sources.postgres.schema_log import TableVersions
 
 
 @dataclass
@@ -40,7 +41,11 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Part:
-    """Records of the topic that go into the table in one commit, and the offsets that this commit accounts for."""
+    """Records of the topic that go into the table in one commit, and the offsets that this commit accounts for.
+
+    ``versions``: of the table that these records are of, where they are from before a change of its key (see
+    :mod:`pipelines.rekey`); None: as the schema log says now.
+    """
 
     raw: DataFrame
     seen: TopicProfile
@@ -48,3 +53,4 @@ class Part:
     batch: int
     session: SparkSession
     outcome: Outcome
+    versions: TableVersions | None = None

@@ -14,7 +14,9 @@ HEADER_BYTES = 5
 
 @dataclass
 class TopicProfile:
-    """One topic's share of a batch. ``ranges``: partition to first offset and the one after the last."""
+    """One topic's share of a batch. ``ranges``: partition to first offset and the one after the last; ``unkeyed``:
+    records with a value and without a key.
+    """
 
     topic: str
     ranges: dict[int, tuple[int, int]] = field(default_factory=dict)
@@ -22,6 +24,7 @@ class TopicProfile:
     key_schema_ids: set[int] = field(default_factory=set)
     rows: int = 0
     tombstones: int = 0
+    unkeyed: int = 0
 
 
 def schema_id(column: str) -> Column:
@@ -46,6 +49,7 @@ def profile(batch: DataFrame) -> dict[str, TopicProfile]:
             schema_id("value").alias("schema_id"),
             schema_id("key").alias("key_schema_id"),
             F.col("value").isNull().alias("tombstone"),
+            F.col("key").isNull().alias("unkeyed"),
         )
         .agg(
             F.count("*").alias("rows"),
@@ -66,6 +70,8 @@ def _by_topic(rows: Iterable[Row]) -> dict[str, TopicProfile]:
         seen.rows += row.rows
         if row.key_schema_id is not None:
             seen.key_schema_ids.add(row.key_schema_id)
+        if row.unkeyed and not row.tombstone:
+            seen.unkeyed += row.rows
         if row.tombstone:
             seen.tombstones += row.rows
         elif row.schema_id is not None:

@@ -12,7 +12,7 @@ from pipelines.sources.postgres.envelope import SourceColumn, TableShape
 from pipelines.sources.postgres.schema_log import Attribute, TableVersions, Version
 from pipelines.sources.postgres.types import LakeType, UnsupportedType, is_promoted, plain_type, postgres_type, printed
 
-Kind = Literal["add", "drop", "rename", "widen", "replace"]
+Kind = Literal["add", "drop", "rename", "widen", "replace", "rekey"]
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Change:
-    """One change of a table. ``to``: the new name or the new type (in JSON form), by kind.
+    """One change of a table. ``to``: the new name, the new type (in JSON form) or the new key, by kind.
 
     ``missing``: of an added column, what older rows show in it, as PostgreSQL prints it, and its PostgreSQL type.
     """
@@ -56,7 +56,7 @@ class Change:
 
     def __str__(self) -> str:
         to = printed(self.to) if self.to is not None else ""
-        link = {"rename": "to", "widen": "to", "replace": "by"}.get(self.kind, "")
+        link = {"rename": "to", "widen": "to", "replace": "by", "rekey": "to"}.get(self.kind, "")
         default = f"default {self.missing[0]}" if self.missing else ""
         return " ".join(word for word in (self.kind, self.column, link, to, default) if word)
 

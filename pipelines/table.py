@@ -1,13 +1,13 @@
 """One table's share of a batch: ledger → decode → admit → fold → evolve → merge."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial, reduce
 
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from pipelines import breaker, evolve, ledger, schemas
+from pipelines import breaker, evolve, ledger, rekey, schemas
 from pipelines.admit import TRUNCATE
 from pipelines.changes import admitted, decoded
 from pipelines.deadletters import DeadLetters, rejected, undecodable, within
@@ -21,9 +21,10 @@ from pipelines.parking import Parking
 from pipelines.part import Outcome, Part
 from pipelines.profile import TopicProfile, profile
 from pipelines.registry import SchemaRegistry
+from pipelines.rekey import KeyChanged
 from pipelines.schema_plan import Change, target, version_of
 from pipelines.sources.postgres.envelope import TableShape
-from pipelines.sources.postgres.schema_log import SchemaLog, TableVersions
+from pipelines.sources.postgres.schema_log import SchemaLog, TableVersions, Version
 
 FEW_CHANGES = 5_000
 
@@ -80,23 +81,71 @@ class TableMirror:
         what the table lacks, or the table can't follow the source's schema.
         """
         outcome = Outcome(self.topic, rows=seen.rows)
+        raw = batch.where(F.col("topic") == self.topic)
         try:
             with outcome.stage("ledger"):
                 self._look(Lake(session))
                 if self._table is not None:
                     evolve.backfill(session, self._table)
-            for ranges, records in self._history.read(session, self.topic, self._reached().skipped(planned)):
-                self._reread(records, ranges, number, session, outcome)
-                self._look(Lake(session))
-            raw = batch.where(F.col("topic") == self.topic)
-            self._take(raw, seen, planned, number, session, outcome)
+            try:
+                self._bring(raw, seen, planned, number, session, outcome)
+            except KeyChanged:
+                self._bring(raw, seen, planned, number, session, outcome)
             if schema_changed and self._table is not None:
                 with outcome.stage("evolve"):
-                    self._follow(self._table, number, session, outcome)
+                    self._follow(self._table, session, outcome)
         except BaseException:
             self._forget()
             raise
         return outcome
+
+    def _bring(
+        self, raw: DataFrame, seen: TopicProfile, planned: ledger.Ranges, number: int, session: SparkSession,
+        outcome: Outcome,
+    ) -> None:  # fmt: skip
+        """The table up to ``planned``, from wherever it is."""
+        self._rekey(number, session, outcome)
+        for ranges, records in self._history.read(session, self.topic, self._reached().skipped(planned)):
+            self._reread(records, ranges, number, session, outcome)
+        self._take(raw, seen, planned, number, session, outcome)
+
+    def _rekey(self, number: int, session: SparkSession, outcome: Outcome) -> None:
+        """Follow the changes of the key that the schema log tells of: see :mod:`pipelines.rekey`."""
+        versions = self._schema_log.table(*self._name)
+        if rekey.is_anothers(self._table, versions):
+            self._clear(versions, number, session, outcome)
+        for change in rekey.due(self._table, versions):
+            for ranges, records in self._older(change, session):
+                self._reread(records, ranges, number, session, outcome, versions.up_to(change, included=False))
+            if self._table is not None:
+                with outcome.stage("evolve"):
+                    known = versions.up_to(change, included=True)
+                    done = evolve.rekey(Lake(session), session, self._table, known)
+                    outcome.schema_changes += [str(one) for one in done]
+
+    def _clear(self, versions: TableVersions, number: int, session: SparkSession, outcome: Outcome) -> None:
+        """Begin again as another table that has the name now: what is older than it is superseded."""
+        first = versions.versions[0]
+        for ranges, records in self._older(first, session):
+            seen = profile(records).get(self.topic, TopicProfile(self.topic))
+            counts = ledger.Counts(superseded=seen.rows - seen.tombstones, tombstones=seen.tombstones)
+            self._account(Part(records, seen, ranges, number, session, outcome), counts)
+            self._read.update(self._reached().after(ranges).positions)
+        if self._table is None:
+            return
+        reached = self._known().after({}, first.lsn)
+        statement = f"DELETE FROM {self._table.sql_name} WHERE _lsn < {first.lsn:d}"
+        commit(session, statement, ledger.summary(self._pipeline, number, {}, reached, ledger.Counts()))
+        with outcome.stage("evolve"):
+            known = versions.up_to(first, included=True)
+            outcome.schema_changes += [str(one) for one in evolve.rekey(Lake(session), session, self._table, known)]
+        self._look(Lake(session))
+
+    def _older(self, change: Version, session: SparkSession) -> Iterator[tuple[ledger.Ranges, DataFrame]]:
+        """What the table lacks of the topic from before ``change``."""
+        pending = self._reached().up_to(self._history.ends(self.topic))
+        read = partial(self._history.read, session, self.topic)
+        return read(rekey.older(read, self._registry, self.topic, pending, change, self._placeholder))
 
     def positions(self, session: SparkSession) -> dict[int, int]:
         """Partition to the offset below which everything is in the table as it is now."""
@@ -124,15 +173,17 @@ class TableMirror:
         return self._known().after({partition: (0, end) for partition, end in self._read.items()})
 
     def _reread(
-        self, records: DataFrame, ranges: ledger.Ranges, number: int, session: SparkSession, outcome: Outcome
-    ) -> None:
+        self, records: DataFrame, ranges: ledger.Ranges, number: int, session: SparkSession, outcome: Outcome,
+        versions: TableVersions | None = None,
+    ) -> None:  # fmt: skip
         records = records.persist()
         try:
             seen = profile(records).get(self.topic, TopicProfile(self.topic))
             outcome.reread += seen.rows
-            self._take(records, seen, ranges, number, session, outcome)
+            self._take(records, seen, ranges, number, session, outcome, versions)
         finally:
             records.unpersist()
+        self._look(Lake(session))
 
     def _take(
         self,
@@ -142,6 +193,7 @@ class TableMirror:
         number: int,
         session: SparkSession,
         outcome: Outcome,
+        versions: TableVersions | None = None,
     ) -> None:
         reached = self._reached()
         pending = reached.pending(seen.ranges)
@@ -152,7 +204,7 @@ class TableMirror:
             seen = left
         ends = reached.after(ranges).positions
         if seen.rows:
-            self._mirror(Part(raw, seen, self._known().up_to(ends), number, session, outcome))
+            self._mirror(Part(raw, seen, self._known().up_to(ends), number, session, outcome, versions))
         self._read.update(ends)
 
     def _mirror(self, part: Part) -> None:
@@ -160,9 +212,12 @@ class TableMirror:
         if found.shape is None:
             self._reject_all(part, found)
             return
-        versions = self._versions(part.seen, found.shape)
+        versions = part.versions or self._versions(part.seen, found)
         has = evolve.applied(self._table, versions) if self._table else None
         keys = found.keys if found.keys is not None else has.keys if has else ()
+        if part.versions is not None:
+            # What it is keyed by here, whatever the connector knew of the key when it sent these.
+            keys = has.keys if has else part.versions.versions[-1].key
         wanted = target(found.shape, keys, versions, has)
         shape, keys = replace(found.shape, columns=wanted.columns), wanted.keys
         with part.outcome.stage("decode"):
@@ -175,7 +230,7 @@ class TableMirror:
                 letters.append(rejected(part.raw, rows.where(F.col("problem").isNotNull())))
             if facts.live or facts.truncated is not None:
                 evolving = partial(evolve.fit, wanted=wanted, versions=versions, shape=found.shape)
-                self._merge(part, rows, shape, keys, facts, letters, versions.replaced_at, evolving)
+                self._merge(part, rows, shape, keys, facts, letters, evolving)
             else:
                 self._bury(part, letters)
                 counts = ledger.Counts(dead_lettered=facts.dead, tombstones=part.seen.tombstones)
@@ -183,15 +238,25 @@ class TableMirror:
         finally:
             rows.unpersist()
 
-    def _versions(self, seen: TopicProfile, shape: TableShape) -> TableVersions:
-        """What the schema log says, which is asked again where it may not have explained the records' schemas yet."""
-        if seen.schema_ids.keys() <= self._known_ids:
-            return self._schema_log.table(*self._name)
-        versions = self._schema_log.explained(*self._name, lambda known: version_of(shape, known) is not None)
-        self._known_ids |= seen.schema_ids.keys()
+    def _versions(self, seen: TopicProfile, found: schemas.Schemas) -> TableVersions:
+        """What the schema log says, which is asked again where it may not have explained the records' schemas yet.
+
+        Raises KeyChanged.
+        """
+        shape = found.shape
+        assert shape is not None
+        if seen.unkeyed and self._table is not None and evolve.is_keyed(self._table):
+            self._schema_log.catch_up()
+        if seen.schema_ids.keys() | seen.key_schema_ids <= self._known_ids:
+            versions = self._schema_log.table(*self._name)
+        else:
+            versions = self._schema_log.explained(*self._name, lambda known: version_of(shape, known) is not None)
+            self._known_ids |= seen.schema_ids.keys() | seen.key_schema_ids
+        if self._table is not None and rekey.due(self._table, versions):
+            raise KeyChanged
         return versions
 
-    def _follow(self, table: LakeTable, number: int, session: SparkSession, outcome: Outcome) -> None:
+    def _follow(self, table: LakeTable, session: SparkSession, outcome: Outcome) -> None:
         versions = self._schema_log.table(*self._name)
         wanted = target(None, (), versions, evolve.applied(table, versions))
         if wanted.version is None:
@@ -199,22 +264,15 @@ class TableMirror:
         done = evolve.fit(Lake(session), table, wanted=wanted, versions=versions, shape=None)
         outcome.schema_changes += [str(change) for change in done]
         evolve.backfill(session, table)
-        if (versions.replaced_at or 0) > (self._known().truncated_lsn or 0):
-            reached = self._known().after({}, versions.replaced_at)
-            statement = f"DELETE FROM {table.sql_name} WHERE _lsn < {versions.replaced_at:d}"
-            commit(session, statement, ledger.summary(self._pipeline, number, {}, reached, ledger.Counts()))
-            self._ledger = reached
 
     def _merge(
         self, part: Part, rows: DataFrame, shape: TableShape, keys: tuple[str, ...], facts: Row,
-        letters: list[DataFrame], replaced_at: int | None, fit: Callable[[Lake, LakeTable], list[Change]],
+        letters: list[DataFrame], fit: Callable[[Lake, LakeTable], list[Change]],
     ) -> None:  # fmt: skip
         session, outcome = part.session, part.outcome
         good = rows.where(F.col("problem").isNull() & (F.col("op") != TRUNCATE))
         before = self._known().truncated_lsn
-        # Rows of a table that had the name before are gone, as by a truncate.
-        news = [lsn for lsn in (facts.truncated, replaced_at) if lsn is not None and lsn > (before or 0)]
-        cleared = max(news, default=None)
+        cleared = facts.truncated if (facts.truncated or 0) > (before or 0) else None
         bound = before if cleared is None else cleared
         if bound is not None:
             good = good.where(F.col("lsn") > bound)
@@ -227,10 +285,12 @@ class TableMirror:
             evolve.backfill(session, table)
         unavailable = facts.incomplete > 0 and bool(keys)
         few = bool(keys) and cleared is None and facts.live <= FEW_CHANGES
+        # From before a change of the key a row's events may be on several partitions, where its old key wasn't used.
+        order = None if part.versions is None else F.struct("lsn", "offset")
         with outcome.stage("fold"):
             if unavailable:
                 good = inherit(good, shape, keys, session.table(table.sql_name))
-            changes = fold(good, shape, keys, unavailable) if keys else positions(good, shape)
+            changes = fold(good, shape, keys, unavailable, order) if keys else positions(good, shape)
         view = "changes_" + "".join(c if c.isalnum() else f"_{ord(c):x}_" for c in self.topic)
         lost, lacking = 0, None
         try:

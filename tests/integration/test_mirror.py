@@ -158,8 +158,15 @@ SCHEMA_CHANGES = [
     ("dropped and added again", ["ALTER TABLE evolving DROP COLUMN price, ADD COLUMN price date DEFAULT '2026-01-02'"]),
     ("dropped, two in one transaction", ["BEGIN; ALTER TABLE evolving DROP COLUMN age; INSERT INTO evolving (id) VALUES"
                                          " (2000); ALTER TABLE evolving DROP COLUMN token; COMMIT"]),
-    ("another table of the same name", ["DROP TABLE evolving", "CREATE TABLE evolving (id bigint PRIMARY KEY, a int)",
-                                        "INSERT INTO evolving VALUES (1, 2), (5000, 3)"]),
+    ("another key", ["UPDATE evolving SET title = 'k' || id", "ALTER TABLE evolving DROP CONSTRAINT evolving_pkey, ADD"
+                     " PRIMARY KEY (title)", "UPDATE evolving SET id = 1 WHERE id < 100",
+                     "DELETE FROM evolving WHERE title = 'k5'", "INSERT INTO evolving (id, title) VALUES (1, 'new')"]),
+    ("no key, then numbers", ["ALTER TABLE evolving DROP CONSTRAINT evolving_pkey",
+                              "INSERT INTO evolving (id, title) VALUES (1, 'new')",
+                              "ALTER TABLE evolving ADD COLUMN number bigserial PRIMARY KEY",
+                              "DELETE FROM evolving WHERE number < 4"]),
+    ("another table of the same name", ["DROP TABLE evolving", "CREATE TABLE evolving (code text PRIMARY KEY, a int)",
+                                        "INSERT INTO evolving VALUES ('a', 2), ('b', 3)"]),
 ]  # fmt: skip
 
 

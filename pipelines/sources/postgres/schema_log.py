@@ -61,6 +61,11 @@ class Version:
         return {column.number: column for column in self.columns}
 
     @cached_property
+    def key_numbers(self) -> frozenset[int]:
+        """The attnums of the key's columns."""
+        return frozenset(column.number for column in self.columns if column.name in self.key)
+
+    @cached_property
     def by_name(self) -> dict[str, Attribute]:
         """Name to column."""
         return {column.name: column for column in self.columns}
@@ -84,6 +89,17 @@ class TableVersions:
     def at(self, lsn: int | None) -> Version | None:
         """The version that began at ``lsn``."""
         return next((version for version in self.versions if version.lsn == lsn), None)
+
+    @property
+    def key_changes(self) -> tuple[Version, ...]:
+        """The versions whose key has other columns than the version before, oldest first."""
+        pairs = zip(self.versions, self.versions[1:], strict=False)
+        return tuple(after for before, after in pairs if before.key_numbers != after.key_numbers)
+
+    def up_to(self, version: Version, included: bool) -> "TableVersions":
+        """The table as it was known when ``version`` began, with it or without."""
+        kept = tuple(v for v in self.versions if v.lsn < version.lsn or (included and v.lsn == version.lsn))
+        return TableVersions(kept, self.replaced_at)
 
     def first_with(self, number: int) -> Version | None:
         """The first version that has the column."""

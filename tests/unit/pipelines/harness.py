@@ -51,9 +51,11 @@ class Log:
     def __init__(self) -> None:
         self.versions: list[Version] = []
 
-    def add(self, lsn: int, *columns: Attribute, relation: int = 1, reread: bool = False) -> None:
+    def add(
+        self, lsn: int, *columns: Attribute, relation: int = 1, reread: bool = False, keys: tuple[int, ...] = (1,)
+    ) -> None:
         """The table has these columns from the log position ``lsn`` on."""
-        key = tuple(c.name for c in columns if c.number == 1)
+        key = tuple(c.name for c in columns if c.number in keys)
         self.versions.append(Version(lsn, relation, columns, key, reread, f"at {lsn}"))
 
     def explained(self, schema: str, name: str, _: Any) -> TableVersions:
@@ -61,6 +63,9 @@ class Log:
 
     def table(self, schema: str, name: str) -> TableVersions:
         return table_versions(self.versions)
+
+    def catch_up(self) -> set[tuple[str, str]]:
+        return set()
 
 
 class Registry:
@@ -152,6 +157,10 @@ class Topic:
         if ranges:
             yield ranges, self.everything().where(within(ranges))
 
+    def ends(self, topic: str) -> dict[int, int]:
+        """As pipelines.history.TopicHistory does."""
+        return {partition: end for partition, end in enumerate(self.offsets) if end}
+
     def of(self, topic: str) -> DataFrame | None:
         """As pipelines.parking.Parking does."""
         kept = self.letters.kept.keys() - self.letters.closed
@@ -167,10 +176,13 @@ class Topic:
     def _record(
         self, key: Any, value: Any, old: Any = None, partition: int | None = None, replayed: bool = False
     ) -> tuple[Any, ...]:
-        partition = (key or 0) % 2 if partition is None else partition
+        partition = int(key or 0) % 2 if partition is None else partition
         offset = self.offsets[partition]
         self.offsets[partition] += 1
-        key_bytes = wire(KEY_ID, self.key_schema, {"id": key}) if self.keyed and key is not None else None
+        if isinstance(key, bytes):
+            key_bytes: bytes | None = key
+        else:
+            key_bytes = wire(KEY_ID, self.key_schema, {"id": key}) if self.keyed and key is not None else None
         data = value if value is None or isinstance(value, bytes) else wire(VALUE_ID, self.value_schema, value)
         headers = None if old is None else [("__debezium.oldkey", json.dumps({"id": old}).encode())]
         if replayed:

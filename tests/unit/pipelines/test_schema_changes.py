@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from pipelines.errors import StopPipeline
 from pipelines.iceberg import Lake
 from pipelines.sources.postgres.schema_log import Attribute
-from tests.unit.pipelines.events import event, value_schema, wire
+from tests.unit.pipelines.events import event, key_schema, value_schema, wire
 from tests.unit.pipelines.harness import GONE, Topic
 
 AVRO = {"int8": "long", "int4": "int", "text": "string", "float4": "float"}
@@ -25,29 +25,40 @@ ID, NAME, DOC = column(1, "id", "int8"), column(2, "name", "text"), column(3, "d
 class Source:
     """A source table whose schema changes, its topic and its mirror."""
 
-    def __init__(self, spark: SparkSession, *columns: Attribute, logged: bool = True) -> None:
+    def __init__(
+        self, spark: SparkSession, *columns: Attribute, logged: bool = True, keys: tuple[int, ...] = (1,)
+    ) -> None:
         self.topic, self.spark, self.logged = Topic(spark), spark, logged
         self.mirror = self.topic.mirror()
         self.lsn, self.batches = 0, 0
         self.columns: tuple[Attribute, ...] = ()
         self.ids: dict[str, int] = {}
-        self.alter(*columns)
+        self.alter(*columns, keys=keys)
 
-    def alter(self, *columns: Attribute, relation: int = 1, reread: bool = False) -> None:
+    def alter(self, *columns: Attribute, relation: int = 1, reread: bool = False, keys: tuple[int, ...] = (1,)) -> None:
         self.lsn += 1
         if self.logged:
-            self.topic.schema_log.add(self.lsn, *columns, relation=relation, reread=reread)
-        self.columns = columns
+            self.topic.schema_log.add(self.lsn, *columns, relation=relation, reread=reread, keys=keys)
+        self.columns, self.keys = columns, [c for c in columns if c.number in keys]
 
-    def write(self, op: str, *values: Any) -> tuple[Any, ...]:
-        """An event under the schema of now; the first value is the key."""
+    def write(self, op: str, *values: Any, partition: int | None = None) -> tuple[Any, ...]:
+        """An event under the schema of now; a delete is given the values of the key's columns and null elsewhere."""
         self.lsn += 1
-        kinds = {c.name: AVRO[c.type] if c.number == 1 else ["null", AVRO[c.type]] for c in self.columns}
-        schema = value_schema(self.topic.table, kinds)
+        row = dict(zip((c.name for c in self.columns), values, strict=True))
+        kinds = {c.name: AVRO[c.type] if c in self.keys else ["null", AVRO[c.type]] for c in self.columns}
+        identifier, schema = self._register(value_schema(self.topic.table, kinds))
+        value = wire(identifier, schema, event(op, self.lsn, *((None, row) if op == "d" else (row,))))
+        key = None
+        if self.keys:
+            key_id, written = self._register(key_schema(self.topic.table, {c.name: AVRO[c.type] for c in self.keys}))
+            key = wire(key_id, written, {c.name: row[c.name] for c in self.keys})
+        place = sum(map(ord, str([row[c.name] for c in self.keys]))) % 2 if partition is None else partition
+        return (key, value, None, place)
+
+    def _register(self, schema: str) -> tuple[int, str]:
         identifier = self.ids.setdefault(schema, 20 + len(self.ids))
         self.topic.registry._schemas[identifier] = schema
-        row = dict(zip(kinds, values, strict=True))
-        return (values[0], wire(identifier, schema, event(op, self.lsn, row)), None)
+        return identifier, schema
 
     def mirrored(self, *events: tuple[Any, ...], schema_changed: bool = False) -> None:
         """A batch of these events."""
@@ -59,7 +70,7 @@ class Source:
         """The lake's rows, by key; its columns must be ``names``, in any order."""
         table = self.spark.table(f"lake.shop.{self.topic.table}")
         assert {c for c in table.columns if not c.startswith("_")} == set(names)
-        return [tuple(row) for row in table.select(*names).orderBy("id").collect()]
+        return [tuple(row) for row in table.select(*names).orderBy("id", *names).collect()]
 
     def history(self) -> list[str]:
         table = Lake(self.spark).table("shop", self.topic.table)
