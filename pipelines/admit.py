@@ -11,6 +11,7 @@ OPERATIONS = ("c", "r", "u", "d", TRUNCATE)
 UNKNOWN_OPERATION = "unknown_operation"
 UNAVAILABLE = "unavailable_value"
 PARKED = "parked"
+WITHHELD = "schema_withheld"
 
 EXPLANATIONS = {
     "not_avro": "the value isn't in Confluent's wire format (a zero byte, a schema id, Avro)",
@@ -22,6 +23,7 @@ EXPLANATIONS = {
     NO_KEY: "a change of an existing row needs a key, and the event has none",
     UNKNOWN_OPERATION: "the operation isn't one of Debezium's",
     PARKED: "an earlier event of its key is a dead letter, behind which it waits",
+    WITHHELD: "the row needs a change of the schema which the table's spec doesn't let it follow (discard_row)",
     UNAVAILABLE: "an unchanged value was left out of the event, and the lake has no earlier one",
 }
 

@@ -24,6 +24,7 @@ from pipelines.registry import SchemaRegistry
 from pipelines.settings import MirrorSettings
 from pipelines.sources.postgres.capture import HEARTBEAT_TABLE
 from pipelines.sources.postgres.schema_log import SchemaLog
+from pipelines.spec import Specs
 from pipelines.table import TableMirror
 
 PIPELINE = "mirror"
@@ -34,7 +35,7 @@ class BatchMirror:
     """What ``foreachBatch`` calls. A batch ends with every table committed or held, or raises and is tried again."""
 
     def __init__(
-        self, spark: SparkSession, settings: MirrorSettings, stop: Event, log: BoundLogger, holds: Holds
+        self, spark: SparkSession, settings: MirrorSettings, stop: Event, log: BoundLogger, holds: Holds, specs: Specs
     ) -> None:
         self._settings, self._stop, self._log, self._holds = settings, stop, log, holds
         self._registry = SchemaRegistry(str(settings.schema_registry_url))
@@ -43,6 +44,7 @@ class BatchMirror:
         self._offsets = OffsetLog(settings.checkpoint)
         self._schema_log = SchemaLog(settings.kafka_bootstrap, self._registry, settings.source_name)
         self._parking = Parking(spark)
+        self._specs = specs
         self._tables: dict[str, TableMirror] = {}
         self._pool = ThreadPoolExecutor(TABLES_SIDE_BY_SIDE, thread_name_prefix="table")
         # A session's settings carry one commit's ledger, so a session serves one table at a time.
@@ -130,6 +132,7 @@ class BatchMirror:
             mirror = self._tables[seen.topic] = TableMirror(
                 seen.topic, self._settings.source_name, PIPELINE, self._registry, self._letters, self._history,
                 self._schema_log, self._parking, self._settings.unavailable_value, self._settings.dead_letter_share,
+                self._specs.schema_policy(*seen.topic.split(".", 2)[1:]),
             )  # fmt: skip
         with self._session() as session:
             return mirror.mirror(batch, seen, planned, number, session, altered)

@@ -5,55 +5,38 @@ the same commit as the schema.
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from pyspark.sql import SparkSession
 
+from pipelines import alter
 from pipelines.errors import StopPipeline
 from pipelines.fold import TECHNICAL
 from pipelines.iceberg import Lake, LakeTable
 from pipelines.identifiers import quote
 from pipelines.merge import commit
+from pipelines.policy import FREEZE, clashes, restrained
 from pipelines.schema_plan import Applied, Change, Target, changes, target, with_missing
 from pipelines.sources.postgres.envelope import TableShape
 from pipelines.sources.postgres.schema_log import TableVersions
 from pipelines.sources.postgres.types import default_sql, printed
+from pipelines.spec import SchemaPolicy
 
-TECHNICAL_TYPES = {
-    "_kafka_partition": "int", "_kafka_offset": "long", "_lsn": "long", "_committed_at": "timestamptz", "_op": "string",
-}  # fmt: skip
 KEY_COLUMNS = "lakehouse.key-columns"
 # The source's table, its column numbers as JSON (attnum to the lake's name), and the log position of that schema.
 RELATION, ATTRIBUTES, SCHEMA_LSN = "lakehouse.relation", "lakehouse.attributes", "lakehouse.schema-lsn"
 HISTORY = "lakehouse.schema-history"
 BACKFILL = "lakehouse.backfill"
+# Columns that the table's policy keeps from following the source's, as JSON: the source's name to what isn't followed.
+WITHHELD = "lakehouse.withheld"
 
 
 def lake_namespace(source: str, schema: str) -> str:
     """The lake namespace of a source schema: ``<source>`` for ``public``, else ``<source>_<schema>``."""
     return source if schema == "public" else f"{source}_{schema}"
-
-
-def iceberg_schema(shape: TableShape, keys: Sequence[str]) -> dict[str, Any]:
-    """The table's schema in Iceberg's JSON form: the source's columns, then the technical ones; the key required."""
-    identifiers = _Identifiers()
-    fields = [
-        {
-            "id": identifiers.take(),
-            "name": c.name,
-            "required": c.name in keys,
-            "type": identifiers.number(c.type.iceberg),
-        }
-        for c in shape.columns
-    ]
-    fields += [
-        {"id": identifiers.take(), "name": name, "required": False, "type": TECHNICAL_TYPES[name]} for name in TECHNICAL
-    ]
-    key_ids = [field["id"] for field in fields if field["name"] in keys]
-    return {"type": "struct", "schema-id": 0, "identifier-field-ids": key_ids, "fields": fields}
 
 
 def create_table(lake: Lake, source: str, shape: TableShape, keys: Sequence[str]) -> LakeTable:
@@ -67,7 +50,7 @@ def create_table(lake: Lake, source: str, shape: TableShape, keys: Sequence[str]
     return lake.create(
         lake_namespace(source, shape.schema_name),
         shape.table_name,
-        iceberg_schema(shape, keys),
+        alter.iceberg_schema(shape, keys),
         {
             "lakehouse.source": source,
             "lakehouse.source-schema": shape.schema_name,
@@ -123,16 +106,19 @@ def fit(
     differences = _impossible(has, wanted, found, versions, shape)
     if sorted(renamed.get(key, key) for key in has.keys) != sorted(wanted.keys):
         differences.append(f"the key is {list(has.keys)} in the lake and {list(wanted.keys)} in the source")
+    differences += _frozen(wanted)
     _refuse(table, differences)
     version = wanted.version
     if not found and (version is None or table.properties.get(SCHEMA_LSN) == str(version.lsn)):
         return []
     properties = {**_columns(table, wanted, versions, found), **_version(table, wanted, found)}
-    table.alter(_steps(lake.jvm, found), properties)
+    table.alter(alter.steps(lake.jvm, found), properties)
     return found
 
 
-def rekey(lake: Lake, session: SparkSession, table: LakeTable, versions: TableVersions) -> list[Change]:
+def rekey(
+    lake: Lake, session: SparkSession, table: LakeTable, versions: TableVersions, policy: SchemaPolicy
+) -> list[Change]:
     """Give the table the columns and the key of the newest of ``versions``, and say what was changed.
 
     The table holds everything from before that version. Repeatable after a crash: the version is written down last.
@@ -140,20 +126,21 @@ def rekey(lake: Lake, session: SparkSession, table: LakeTable, versions: TableVe
     """
     has, newest = applied(table, versions), versions.newest
     assert newest is not None
-    wanted = replace(target(None, (), versions, has), keys=newest.key)
+    wanted = restrained(has, replace(target(None, (), versions, has), keys=newest.key), policy)
     found = with_missing(changes(has, wanted), wanted, versions)
     differences = _impossible(has, wanted, found, versions, None)
     differences += [f"the key column {key} has a type which the lake can't hold" for key in wanted.keys
                     if key not in wanted.types]  # fmt: skip
+    differences += [*_frozen(wanted), *(["the spec freezes the key"] if policy.key == FREEZE else [])]
     _refuse(table, differences)
-    free = partial(_set_key, was=[key for key in has.keys if key in table.column_types], keys=())
-    table.alter([free, *_steps(lake.jvm, found)], _columns(table, wanted, versions, found))
+    free = partial(alter.set_key, was=[key for key in has.keys if key in table.column_types], keys=())
+    table.alter([free, *alter.steps(lake.jvm, found)], _columns(table, wanted, versions, found))
     backfill(session, table)
     _drop_unkeyed(session, table, wanted.keys, _reread_since(has, versions))
     told = [*found, Change("rekey", ", ".join(has.keys) or "nothing", ", ".join(wanted.keys) or "nothing")]
     # A file from before a column was added can't be read where the column is required.
     identifiers = wanted.keys if set(wanted.keys) <= table.first_columns else ()
-    table.alter([partial(_set_key, was=(), keys=identifiers)], _version(table, wanted, told))
+    table.alter([partial(alter.set_key, was=(), keys=identifiers)], _version(table, wanted, told))
     return told
 
 
@@ -188,8 +175,13 @@ def _version(table: LakeTable, wanted: Target, done: Sequence[Change]) -> dict[s
     properties, version = {KEY_COLUMNS: json.dumps(list(wanted.keys))}, wanted.version
     if version is not None:
         properties[SCHEMA_LSN] = str(version.lsn)
-    if done:
-        said = {"lsn": version and version.lsn, "at": version and version.changed_at, "changes": [str(c) for c in done]}
+    withheld = json.dumps({w.column: str(w) for w in wanted.withheld})
+    told = [str(change) for change in done]
+    if withheld != table.properties.get(WITHHELD, "{}"):
+        properties[WITHHELD] = withheld
+        told += [str(w) for w in wanted.withheld]
+    if told:
+        said = {"lsn": version and version.lsn, "at": version and version.changed_at, "changes": told}
         properties[HISTORY] = json.dumps([*json.loads(table.properties.get(HISTORY, "[]")), said])
     return properties
 
@@ -206,16 +198,6 @@ def _drop_unkeyed(session: SparkSession, table: LakeTable, keys: Sequence[str], 
         commit(session, f"DELETE FROM {table.sql_name} WHERE {unkeyed}", {"lakehouse.rekey": ", ".join(keys)})
 
 
-def _set_key(update: Any, was: Sequence[str], keys: Sequence[str]) -> Any:
-    """The columns ``keys`` are Iceberg's identifier, and required; those that were it before may be null."""
-    update = update.allowIncompatibleChanges().setIdentifierFields(list(keys))
-    for key in was:
-        update = update.makeColumnOptional(key)
-    for key in keys:
-        update = update.requireColumn(key)
-    return update
-
-
 def _late(change: Change, wanted: Target, versions: TableVersions) -> dict[str, Any]:
     number = next(number for number, name in (wanted.attributes or {}).items() if name == change.column)
     first = versions.first_with(number)
@@ -230,12 +212,18 @@ def _reread_since(has: Applied, versions: TableVersions) -> bool:
     return any(version.reread and version.lsn > since for version in versions.versions)
 
 
+def _frozen(wanted: Target) -> list[str]:
+    frozen = [f"the spec freezes the {w.kind} of {w.column}" for w in wanted.withheld if w.word == FREEZE]
+    return frozen + [f"two columns would be called {name}, one of which the spec keeps" for name in clashes(wanted)]
+
+
 def _refuse(table: LakeTable, differences: Sequence[str]) -> None:
     if differences:
         raise StopPipeline(
             f"the source changed the schema of {table.sql_name} in a way that can't be followed:"
             f" {'; '.join(differences)}. Nothing of this batch was merged into it. Undo the change in the source, or"
-            " drop the table from the lake to have it mirrored anew from its topic (README, Trouble)."
+            " let the table follow it (pipelines/specs), or drop it from the lake to have it mirrored anew from its"
+            " topic (README, Trouble)."
         )
 
 
@@ -259,62 +247,3 @@ def _impossible(
     elif reread and not wanted.keys:
         differences.append("older rows have new values, and rows without a key can't be read again")
     return differences
-
-
-def _steps(jvm: Any, found: Sequence[Change]) -> list[Callable[[Any], Any]]:
-    """What is dropped goes first; then new names, by way of names that nothing has; then types and new columns."""
-    renames = [(change.column, change.to) for change in found if change.kind == "rename"]
-    aside = {old: f"__renamed_{index}" for index, (old, _) in enumerate(renames)}
-    identifiers = _Identifiers()
-    fresh = [
-        {"id": identifiers.take(), "name": c.column, "required": False, "type": identifiers.number(c.to)}
-        for c in found
-        if c.kind in ("add", "replace")
-    ]
-
-    def drop(update: Any) -> Any:
-        for change in found:
-            if change.kind == "drop":
-                update = update.deleteColumn(change.column)
-        return update
-
-    def put_aside(update: Any) -> Any:
-        for old, _ in renames:
-            update = update.renameColumn(old, aside[old])
-        return update
-
-    def rename(update: Any) -> Any:
-        for old, new in renames:
-            update = update.renameColumn(aside[old], new)
-        return update
-
-    def retype(update: Any) -> Any:
-        for change in found:
-            if change.kind == "widen":
-                kind = jvm.org.apache.iceberg.types.Types.fromPrimitiveString(change.to)
-                update = update.updateColumn(change.column, kind)
-            elif change.kind == "replace":
-                update = update.deleteColumn(change.column)
-        return update
-
-    def add(update: Any) -> Any:
-        schema = {"type": "struct", "schema-id": 0, "fields": fresh}
-        return update.unionByNameWith(jvm.org.apache.iceberg.SchemaParser.fromJson(json.dumps(schema)))
-
-    return [drop, put_aside, rename, retype, *([add] if fresh else [])] if found else []
-
-
-class _Identifiers:
-    """Field ids, each used once."""
-
-    def __init__(self) -> None:
-        self._last = 0
-
-    def take(self) -> int:
-        self._last += 1
-        return self._last
-
-    def number(self, kind: Any) -> Any:
-        if isinstance(kind, dict):
-            return {**kind, "element-id": self.take(), "element": self.number(kind["element"])}
-        return kind

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from structlog.stdlib import BoundLogger
 
+from pipelines import spec
 from pipelines.batch import BatchMirror
 from pipelines.holds import Holds
 from pipelines.log import json_log
@@ -38,21 +39,26 @@ def main() -> int:
     signal.signal(signal.SIGTERM, ask_to_stop)
     signal.signal(signal.SIGINT, ask_to_stop)
     settings = MirrorSettings()
+    try:
+        specs = spec.load(settings.specs)
+    except spec.SpecError as error:
+        log.error("bad_spec", error=str(error))
+        return 1
     spark = start_session(settings, f"mirror {settings.source_name}")
     spark.sparkContext.setLogLevel("WARN")
     log.info("started", source=settings.source_name, schemas=settings.schemas, spark=settings.spark_master)
     try:
-        return _run(spark, settings, stop, log)
+        return _run(spark, settings, specs, stop, log)
     finally:
         spark.stop()
 
 
-def _run(spark: SparkSession, settings: MirrorSettings, stop: Event, log: BoundLogger) -> int:
+def _run(spark: SparkSession, settings: MirrorSettings, specs: spec.Specs, stop: Event, log: BoundLogger) -> int:
     holds = Holds()
     query = (
         read_stream(spark, settings)
         .writeStream.queryName("mirror")
-        .foreachBatch(BatchMirror(spark, settings, stop, log, holds))
+        .foreachBatch(BatchMirror(spark, settings, stop, log, holds, specs))
         .option("checkpointLocation", str(settings.checkpoint))
         .trigger(processingTime=TRIGGER)
         .start()

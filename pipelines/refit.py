@@ -4,13 +4,15 @@ A row that was written under an earlier schema keeps its values: a renamed colum
 nowhere, and where a column didn't exist yet it shows what PostgreSQL shows there.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from pipelines.schema_plan import Target, versions_of
+from pipelines.admit import WITHHELD
+from pipelines.policy import DISCARD_ROW
+from pipelines.schema_plan import Target, Withheld, versions_of
 from pipelines.sources.postgres.envelope import SourceColumn, TableShape
 from pipelines.sources.postgres.schema_log import TableVersions, Version
 from pipelines.sources.postgres.types import default_sql, is_promoted, printed, spark_type
@@ -19,7 +21,7 @@ from pipelines.sources.postgres.types import default_sql, is_promoted, printed, 
 def refit(rows: DataFrame, shape: TableShape, wanted: Target, versions: TableVersions) -> DataFrame:
     """``rows`` of :mod:`pipelines.decode`, all written with ``shape``, with the columns of ``wanted``."""
     written = versions_of(shape, versions) if wanted.attributes is not None else ()
-    if len(written) <= 1 and _types(wanted.columns) == _types(shape.columns):
+    if len(written) <= 1 and not wanted.withheld and _types(wanted.columns) == _types(shape.columns):
         return rows
     values = [_value(column, shape, wanted, versions, written).alias(column.name) for column in wanted.columns]
     missing = [
@@ -27,9 +29,42 @@ def refit(rows: DataFrame, shape: TableShape, wanted: Target, versions: TableVer
         for column in wanted.columns
         if column.type.toastable
     ]
+    problem = _discarded(shape, wanted, written, dict(zip((c.name for c in wanted.columns), values, strict=True)))
     return rows.withColumns(
-        {"row": F.struct(*values), "unavailable": F.struct(F.lit(None).cast("boolean").alias(""), *missing)}
+        {
+            "row": F.struct(*values),
+            "unavailable": F.struct(F.lit(None).cast("boolean").alias(""), *missing),
+            "problem": F.coalesce(F.col("problem"), problem),
+        }
     )
+
+
+def _discarded(shape: TableShape, wanted: Target, written: Sequence[Version], values: Mapping[str, Column]) -> Column:
+    """The problem of rows that need a change which is withheld with their discarding; null otherwise."""
+    problem = F.lit(None).cast("string")
+    names = {column.name for column in shape.columns}
+    for change in wanted.withheld:
+        if change.word != DISCARD_ROW:
+            continue
+        found = [_needs(change, version, names, values) for version in written]
+        said = F.when(
+            _by_version(found, written) & (F.col("op") != "d"), F.lit(f"{WITHHELD}: {change.kind} of {change.column}")
+        )
+        problem = F.coalesce(problem, said)
+    return problem
+
+
+def _needs(change: Withheld, version: Version, names: set[str], values: Mapping[str, Column]) -> Column:
+    """Whether a row that was written under ``version`` has something that the change would have made room for."""
+    attribute = version.by_number.get(change.number)
+    if change.kind == "drop":
+        return F.lit(attribute is None)
+    if attribute is None or attribute.name not in names:
+        return F.lit(False)
+    if change.kind == "rename":
+        return F.lit(attribute.name != change.lake)
+    given = F.col("row").getField(attribute.name).isNotNull()
+    return given if change.lake is None else given & values[change.lake].isNull()
 
 
 def _types(columns: Sequence[SourceColumn]) -> list[tuple[str, str]]:
@@ -40,7 +75,7 @@ def _value(
     column: SourceColumn, shape: TableShape, wanted: Target, versions: TableVersions, written: Sequence[Version]
 ) -> Column:
     kind = spark_type(column.type.iceberg)
-    absent = F.lit(None).cast(kind)
+    absent = none = F.lit(None).cast(kind)
     first = versions.first_with(_number(column, wanted))
     if first is not None:
         attribute = first.by_number[_number(column, wanted)]
@@ -57,10 +92,20 @@ def _value(
             return value
         if is_promoted(printed(source.type.iceberg), printed(column.type.iceberg)):
             return value.cast(kind)
+        if is_promoted(printed(column.type.iceberg), printed(source.type.iceberg)):
+            # The wider type is withheld: what fits the narrower one exactly is kept.
+            narrow = value.try_cast(kind)
+            return F.when(narrow.cast(spark_type(source.type.iceberg)) == value, narrow)
         # Another type: its older values come with the snapshot that was asked for.
-        return F.lit(None).cast(kind)
+        return none
 
-    return _by_version([read(name) for name in _names(column, wanted, written)], written)
+    def value(name: str | None, version: Version | None) -> Column:
+        gone = name is None and version is not None and first is not None and version.lsn > first.lsn
+        return none if gone else read(name)
+
+    known: list[Version | None] = list(written) or [None]
+    names = _names(column, wanted, written)
+    return _by_version([value(name, version) for name, version in zip(names, known, strict=True)], written)
 
 
 def _missing(column: SourceColumn, shape: TableShape, wanted: Target, written: Sequence[Version]) -> Column:

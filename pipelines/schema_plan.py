@@ -28,13 +28,32 @@ class Applied:
 
 
 @dataclass(frozen=True)
+class Withheld:
+    """A change that the table's policy keeps it from following. ``number``: the column's, ``column``: its name in the
+    source (of a dropped one, its last), ``lake``: its name in the lake, None if it has none.
+    """
+
+    kind: str
+    word: str
+    number: int
+    column: str
+    lake: str | None
+
+    def __str__(self) -> str:
+        return f"{self.kind} of {self.column} not followed ({self.word})"
+
+
+@dataclass(frozen=True)
 class Target:
-    """What it shall have. ``attributes`` and ``version`` are None where the schema log says nothing of the table."""
+    """What it shall have. ``attributes`` and ``version`` are None where the schema log says nothing of the table.
+    ``withheld``: what its policy keeps it from following.
+    """
 
     columns: tuple[SourceColumn, ...]
     keys: tuple[str, ...]
     attributes: Mapping[int, str] | None = None
     version: Version | None = None
+    withheld: tuple[Withheld, ...] = ()
 
     @property
     def types(self) -> dict[str, Any]:

@@ -5,6 +5,8 @@ from pathlib import Path
 from pydantic import AnyHttpUrl, Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from pipelines.spec import DIRECTORY
+
 
 class MirrorSettings(BaseSettings):
     """Everything the mirror process is told. Fields are environment variables of the same name in upper case.
@@ -38,6 +40,7 @@ class MirrorSettings(BaseSettings):
     shuffle_partitions: int = Field(default=2, gt=0)
     max_offsets_per_trigger: int = Field(default=200_000, gt=0)
     dead_letter_share: float = Field(default=0.5, gt=0, le=1)
+    specs: Path = DIRECTORY
     state_dir: Path
 
     @property

@@ -19,12 +19,14 @@ from pipelines.inherit import inherit, orphans
 from pipelines.merge import MergePlan, append_sql, commit, merge_sql
 from pipelines.parking import Parking
 from pipelines.part import Outcome, Part
+from pipelines.policy import restrained
 from pipelines.profile import TopicProfile, profile
 from pipelines.registry import SchemaRegistry
 from pipelines.rekey import KeyChanged
 from pipelines.schema_plan import Change, target, version_of
 from pipelines.sources.postgres.envelope import TableShape
 from pipelines.sources.postgres.schema_log import SchemaLog, TableVersions, Version
+from pipelines.spec import SchemaPolicy
 
 FEW_CHANGES = 5_000
 
@@ -44,10 +46,12 @@ class TableMirror:
         parking: Parking,
         placeholder: str,
         dead_share: float = 1.0,
+        policy: SchemaPolicy | None = None,
     ) -> None:
         self.topic, self._source, self._pipeline = topic, source, pipeline
         self._registry, self._letters, self._history, self._placeholder = registry, letters, history, placeholder
         self._schema_log, self._parking, self._dead_share = schema_log, parking, dead_share
+        self._policy = policy or SchemaPolicy()
         self._known_ids: set[int] = set()
         self._forget()
 
@@ -120,7 +124,7 @@ class TableMirror:
             if self._table is not None:
                 with outcome.stage("evolve"):
                     known = versions.up_to(change, included=True)
-                    done = evolve.rekey(Lake(session), session, self._table, known)
+                    done = evolve.rekey(Lake(session), session, self._table, known, self._policy)
                     outcome.schema_changes += [str(one) for one in done]
 
     def _clear(self, versions: TableVersions, number: int, session: SparkSession, outcome: Outcome) -> None:
@@ -138,7 +142,9 @@ class TableMirror:
         commit(session, statement, ledger.summary(self._pipeline, number, {}, reached, ledger.Counts()))
         with outcome.stage("evolve"):
             known = versions.up_to(first, included=True)
-            outcome.schema_changes += [str(one) for one in evolve.rekey(Lake(session), session, self._table, known)]
+            outcome.schema_changes += [
+                str(one) for one in evolve.rekey(Lake(session), session, self._table, known, self._policy)
+            ]
         self._look(Lake(session))
 
     def _older(self, change: Version, session: SparkSession) -> Iterator[tuple[ledger.Ranges, DataFrame]]:
@@ -218,7 +224,7 @@ class TableMirror:
         if part.versions is not None:
             # What it is keyed by here, whatever the connector knew of the key when it sent these.
             keys = has.keys if has else part.versions.versions[-1].key
-        wanted = target(found.shape, keys, versions, has)
+        wanted = restrained(has, target(found.shape, keys, versions, has), self._policy)
         shape, keys = replace(found.shape, columns=wanted.columns), wanted.keys
         with part.outcome.stage("decode"):
             rows = decoded(part.raw, found, wanted, versions, self._placeholder)
@@ -258,7 +264,8 @@ class TableMirror:
 
     def _follow(self, table: LakeTable, session: SparkSession, outcome: Outcome) -> None:
         versions = self._schema_log.table(*self._name)
-        wanted = target(None, (), versions, evolve.applied(table, versions))
+        has = evolve.applied(table, versions)
+        wanted = restrained(has, target(None, (), versions, has), self._policy)
         if wanted.version is None:
             return
         done = evolve.fit(Lake(session), table, wanted=wanted, versions=versions, shape=None)

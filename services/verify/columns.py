@@ -69,12 +69,17 @@ class Plan:
     problems: tuple[str, ...]
 
 
-def plan(table: SourceTable, lake_types: Mapping[str, str], key: tuple[str, ...]) -> Plan:
-    """Match the source's columns with the lake's (name to DuckDB type); every column is compared or has a reason."""
+def plan(table: SourceTable, lake_types: Mapping[str, str], key: tuple[str, ...], withheld: Mapping[str, str]) -> Plan:
+    """Match the source's columns with the lake's (name to DuckDB type); every column is compared or has a reason.
+
+    ``withheld``: columns of the source that the table's spec keeps it from following, and what isn't followed.
+    """
     compared, skipped, problems = [], {}, []
     for column in table.columns:
         lake, kind = lake_types.get(column.name), column.duckdb_type
-        if lake is None and column.generated:
+        if column.name in withheld:
+            skipped[column.name] = f"by the table's spec: {withheld[column.name]}"
+        elif lake is None and column.generated:
             skipped[column.name] = "generated in the source, and PostgreSQL doesn't publish generated columns"
         elif lake is None:
             problems.append(f"column {column.name} is missing in the lake")

@@ -25,7 +25,9 @@ DEAD_LETTERS = ("lakehouse", "dead_letters")
 
 @dataclass(frozen=True)
 class PinnedTable:
-    """A mirrored table as of one snapshot. ``snapshot_id`` None: it has no rows yet. ``key`` (): it has no key."""
+    """A mirrored table as of one snapshot. ``snapshot_id`` None: it has no rows yet. ``key`` (): it has no key.
+    ``withheld``: columns of the source that its spec keeps it from following, and what isn't followed.
+    """
 
     namespace: str
     name: str
@@ -36,6 +38,7 @@ class PinnedTable:
     snapshot_id: int | None
     state: ledger.Ledger
     table: Table = field(repr=False, compare=False)
+    withheld: dict[str, str] = field(default_factory=dict, compare=False)
 
     @property
     def full_name(self) -> str:
@@ -109,6 +112,7 @@ def pin(table: Table) -> PinnedTable | None:
         namespace=namespace, name=name, schema=properties["lakehouse.source-schema"],
         source_table=properties["lakehouse.source-table"], topic=properties["lakehouse.topic"],
         key=tuple(json.loads(properties["lakehouse.key-columns"])),
+        withheld=json.loads(properties.get("lakehouse.withheld", "{}")),
         snapshot_id=None if snapshot is None else snapshot.snapshot_id, state=ledger_of(table), table=table,
     )  # fmt: skip
 

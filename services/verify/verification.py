@@ -143,7 +143,7 @@ def _verify_table(look: _Look, table: SourceTable, pinned: lake.PinnedTable | No
         return report
     report.lake_table, report.snapshot_id = pinned.full_name, pinned.snapshot_id
     report.position = dict(pinned.state.positions)
-    chosen = columns.plan(table, files.lake_types(pinned), pinned.key)
+    chosen = columns.plan(table, files.lake_types(pinned), pinned.key, pinned.withheld)
     report.not_compared, report.problems = chosen.not_compared, [*held, *chosen.problems]
     report.columns_compared = len(chosen.compared)
     if not chosen.compared or not set(pinned.key) <= {column.name for column in chosen.compared}:

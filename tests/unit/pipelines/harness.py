@@ -19,6 +19,7 @@ from pipelines.parking import firsts
 from pipelines.part import Outcome
 from pipelines.profile import TopicProfile, profile
 from pipelines.sources.postgres.schema_log import Attribute, TableVersions, Version, table_versions
+from pipelines.spec import SchemaPolicy
 from pipelines.table import TableMirror
 from tests.unit.pipelines.events import PLACEHOLDER, event, key_schema, value_schema, wire
 
@@ -130,10 +131,11 @@ class Topic:
         self.batches: list[DataFrame] = []
         self.let_pass: dict[int, int] = {}
 
-    def mirror(self) -> TableMirror:
+    def mirror(self, policy: SchemaPolicy | None = None) -> TableMirror:
         """What a new process would begin with."""
         return TableMirror(
-            self.name, "shop", "mirror", self.registry, self.letters, self, self.schema_log, self, PLACEHOLDER, 0.5,  # type: ignore[arg-type]
+            self.name, "shop", "mirror", self.registry, self.letters, self, self.schema_log, self,  # type: ignore[arg-type]
+            PLACEHOLDER, 0.5, policy,
         )  # fmt: skip
 
     def batch(self, events: list[tuple[Any, ...]]) -> DataFrame:

@@ -142,12 +142,12 @@ def test_every_column_is_compared_or_has_a_reason() -> None:
         TableColumn("n", "bigint", "int8"),
     ]
     lake = {"id": "BIGINT", "shape": "VARCHAR", "n": "VARCHAR", "old": "VARCHAR", "_lsn": "BIGINT"}
-    found = plan(SourceTable("public", "t", tuple(columns), ("id",)), lake, ("id",))
+    found = plan(SourceTable("public", "t", tuple(columns), ("id",)), lake, ("id",), {})
     assert [column.name for column in found.compared] == ["id"]
     assert set(found.not_compared) == {"twice", "shape", "old"}
     assert [problem.split()[1] for problem in found.problems] == ["gone", "n"]
 
 
 def test_another_key_is_a_problem() -> None:
-    found = plan(SourceTable("public", "t", (TableColumn("id", "int", "int4"),), ("id",)), {"id": "INTEGER"}, ())
+    found = plan(SourceTable("public", "t", (TableColumn("id", "int", "int4"),), ("id",)), {"id": "INTEGER"}, (), {})
     assert found.problems == ("the key is (id) in the source and none in the lake",)

@@ -1,0 +1,115 @@
+"""Specs: what is configured by table, in YAML files beside the code. Read once, when a process starts."""
+
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Literal, TypeVar, get_args
+
+import yaml
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from pipelines.errors import PipelineError
+
+DIRECTORY = Path(__file__).parent / "specs"
+DEFAULTS = "defaults.yaml"
+
+Policy = Literal["evolve", "freeze", "discard_row", "discard_value"]
+KeyPolicy = Literal["evolve", "freeze"]
+Model = TypeVar("Model", bound=BaseModel)
+
+
+class SpecError(PipelineError):
+    """A spec file can't be used. The message names the file, what is wrong in it and what could be meant."""
+
+
+class SchemaPolicy(BaseModel):
+    """What to do about each kind of change of a source table's schema."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    add: Policy = "evolve"
+    drop: Policy = "evolve"
+    rename: Policy = "evolve"
+    widen: Policy = "evolve"
+    change: Policy = "evolve"
+    key: KeyPolicy = "evolve"
+
+
+class TableSpec(BaseModel):
+    """One table's file. ``table`` is ``schema.table``, as the source has it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    table: str
+    schema_changes: SchemaPolicy = SchemaPolicy()
+
+
+class Defaults(BaseModel):
+    """What holds for every table that has no word of its own."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    schema_changes: SchemaPolicy = SchemaPolicy()
+
+
+class Specs:
+    """The specs of all tables."""
+
+    def __init__(self, defaults: Defaults, tables: Mapping[str, TableSpec]) -> None:
+        self._defaults, self._tables = defaults, tables
+
+    def schema_policy(self, schema: str, name: str) -> SchemaPolicy:
+        """A table's policy: its own words, and the defaults where it has none."""
+        spec = self._tables.get(f"{schema}.{name}")
+        if spec is None:
+            return self._defaults.schema_changes
+        said = spec.schema_changes.model_dump(include=spec.schema_changes.model_fields_set)
+        return self._defaults.schema_changes.model_copy(update=said)
+
+
+def load(directory: Path = DIRECTORY) -> Specs:
+    """Every spec in ``directory``. Raises SpecError."""
+    defaults = Defaults()
+    tables: dict[str, TableSpec] = {}
+    files: dict[str, Path] = {}
+    for path in sorted(directory.glob("*.yaml")):
+        data = _read(path)
+        if path.name == DEFAULTS:
+            defaults = _valid(path, Defaults, data)
+            continue
+        spec = _valid(path, TableSpec, data)
+        if spec.table in files:
+            raise SpecError(f"{path}: {spec.table} has a spec already, {files[spec.table]}. Keep one of the two.")
+        tables[spec.table], files[spec.table] = spec, path
+    return Specs(defaults, tables)
+
+
+def _read(path: Path) -> Any:
+    try:
+        return yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise SpecError(f"{path} can't be read: {error}") from error
+
+
+def _valid(path: Path, model: type[Model], data: Any) -> Model:
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        raise SpecError(f"{path}: {'; '.join(_complaints(error))}") from None
+
+
+def _complaints(error: ValidationError) -> Iterator[str]:
+    for found in error.errors():
+        where = ".".join(str(part) for part in found["loc"]) or "the file"
+        if found["type"] == "extra_forbidden":
+            known = [*TableSpec.model_fields, *SchemaPolicy.model_fields]
+            yield f"unknown key {where}{_meant(str(found['loc'][-1]), known)}"
+        elif found["type"] == "literal_error":
+            yield f"{where} is {found['input']!r}, not one of {', '.join(get_args(Policy))}"
+        else:
+            yield f"{where}: {found['msg']}"
+
+
+def _meant(word: str, known: list[str]) -> str:
+    near = get_close_matches(word, known, 1)
+    return f" (is {near[0]} meant?)" if near else f" (known: {', '.join(known)})"
