@@ -4,7 +4,8 @@ Gives one row for each record that isn't a tombstone, with the columns ``partiti
 (Debezium's letter; of a replayed dead letter that a snapshot had read, that of a create, which the log position
 guards), ``lsn``, ``committed_at``, ``row`` (struct of the source's columns in the lake's types: the new
 state, or for a delete the key), ``unavailable`` (struct of booleans, one a toastable column), ``old_key`` (the key
-before a key change, as JSON, on the create that follows it), ``replayed`` (whether it had been a dead letter) and
+before a key change, as JSON, on the create that follows it), ``leaving`` (whether a delete is the first half of a key
+change), ``replayed`` (whether it had been a dead letter) and
 ``problem`` (null, or why the record can't be used).
 Bytes that can't be decoded give a problem, never an error.
 """
@@ -19,7 +20,7 @@ from pipelines.profile import HEADER_BYTES, is_replayed, schema_id
 from pipelines.sources.postgres.envelope import SourceColumn, TableShape
 from pipelines.sources.postgres.types import is_unavailable
 
-OLD_KEY_HEADER = "__debezium.oldkey"
+OLD_KEY_HEADER, NEW_KEY_HEADER = "__debezium.oldkey", "__debezium.newkey"
 
 NOT_AVRO = "not_avro"
 UNKNOWN_SCHEMA = "unknown_schema"
@@ -59,6 +60,7 @@ def decode(
             *[is_unavailable(_raw(c), c.avro, placeholder).alias(c.name) for c in shape.toastable],
         ).alias("unavailable"),
         "old_key",
+        F.coalesce(F.exists("headers", lambda h: h["key"] == F.lit(NEW_KEY_HEADER)), F.lit(False)).alias("leaving"),
         is_replayed(F.col("headers")).alias("replayed"),
         _problem(shape, rejected, placeholder).alias("problem"),
     )

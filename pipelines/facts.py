@@ -6,6 +6,7 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from pipelines.admit import TRUNCATE
+from pipelines.fold import CREATES
 from pipelines.inherit import any_unavailable
 from pipelines.sources.postgres.envelope import TableShape
 
@@ -14,16 +15,21 @@ LISTABLE = (*PRUNABLE, "uuid")
 
 
 def batch_facts(rows: DataFrame, shape: TableShape, keys: tuple[str, ...]) -> Row:
-    """Counts, times and key bounds of decoded rows, in one pass."""
+    """Counts, times and key bounds of decoded rows, in one pass. ``moved``: the newest log position of a change of a
+    row's key that may have left out a value.
+    """
     good = F.col("problem").isNull()
     truncates = good & (F.col("op") == TRUNCATE)
     live = good & (F.col("op") != TRUNCATE)
+    lacking = any_unavailable(shape)
+    halves = live & (F.col("leaving") | (F.col("op").isin(*CREATES) & F.col("old_key").isNotNull() & lacking))
     prunable = [c.name for c in shape.columns if c.name in keys and c.type.iceberg in PRUNABLE]
     return rows.agg(
         F.count_if(~good).alias("dead"),
         F.count_if(live).alias("live"),
         F.count_if(live & F.col("replayed")).alias("replayed"),
-        F.count_if(live & any_unavailable(shape)).alias("incomplete"),
+        F.count_if(live & lacking).alias("incomplete"),
+        F.max(F.when(halves, F.col("lsn")) if shape.toastable else F.lit(None)).cast("long").alias("moved"),
         F.count_if(truncates).alias("truncates"),
         F.max(F.when(truncates, F.col("lsn"))).alias("truncated"),
         F.min(F.unix_micros("committed_at") / 1e6).alias("oldest"),

@@ -44,7 +44,8 @@ class Part:
     """Records of the topic that go into the table in one commit, and the offsets that this commit accounts for.
 
     ``versions``: of the table that these records are of, where they are from before a change of its key (see
-    :mod:`pipelines.rekey`); None: as the schema log says now.
+    :mod:`pipelines.rekey`); None: as the schema log says now. ``whole``: both halves of each row's change of its key
+    are among them.
     """
 
     raw: DataFrame
@@ -54,3 +55,4 @@ class Part:
     session: SparkSession
     outcome: Outcome
     versions: TableVersions | None = None
+    whole: bool = False

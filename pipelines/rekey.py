@@ -6,19 +6,9 @@ rest. A change of the key waits for every other transaction of the table: whatev
 is in Kafka before the schema log tells of the change. See infra/decisions/021-key-changes.md.
 """
 
-from collections.abc import Callable, Iterator
-
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
-
 from pipelines import evolve
-from pipelines.decode import decode
 from pipelines.errors import PipelineError
 from pipelines.iceberg import LakeTable
-from pipelines.ledger import Ranges
-from pipelines.profile import profile
-from pipelines.registry import SchemaRegistry
-from pipelines.schemas import Schemas, look_up
 from pipelines.sources.postgres.schema_log import TableVersions, Version
 
 
@@ -39,30 +29,3 @@ def due(table: LakeTable | None, versions: TableVersions) -> list[Version]:
         return []
     has = evolve.applied(table, versions).version if table is not None else None
     return [change for change in versions.key_changes if has is None or change.lsn > has.lsn]
-
-
-def older(
-    read: Callable[[Ranges], Iterator[tuple[Ranges, DataFrame]]],
-    registry: SchemaRegistry,
-    topic: str,
-    pending: Ranges,
-    change: Version,
-    placeholder: str,
-) -> Ranges:
-    """The part of ``pending`` that is from before ``change``: each partition's offsets below its first newer record."""
-    cut: dict[int, int] = {}
-    for _, records in read(pending):
-        seen = profile(records).get(topic)
-        if seen is not None:
-            cut = {**_first_newer(records, look_up(registry, seen), change.lsn, placeholder), **cut}
-    ranges = {partition: (start, min(end, cut.get(partition, end))) for partition, (start, end) in pending.items()}
-    return {partition: (start, end) for partition, (start, end) in ranges.items() if start < end}
-
-
-def _first_newer(records: DataFrame, found: Schemas, lsn: int, placeholder: str) -> dict[int, int]:
-    first: dict[int, int] = {}
-    for shape, writers in found.written:
-        newer = decode(records, shape, writers, {}, placeholder).where(F.col("lsn") >= lsn)
-        for row in newer.groupBy("partition").agg(F.min("offset").alias("offset")).collect():
-            first[row.partition] = min(row.offset, first.get(row.partition, row.offset))
-    return first

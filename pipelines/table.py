@@ -7,7 +7,7 @@ from functools import partial, reduce
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from pipelines import breaker, evolve, ledger, rekey, schemas
+from pipelines import boundary, breaker, evolve, ledger, rekey, schemas
 from pipelines.admit import TRUNCATE
 from pipelines.changes import admitted, decoded
 from pipelines.deadletters import DeadLetters, rejected, undecodable, within
@@ -137,9 +137,10 @@ class TableMirror:
             self._read.update(self._reached().after(ranges).positions)
         if self._table is None:
             return
+        # Where whole files go, Iceberg's DELETE leaves out what its commit is told to carry.
+        session.sql(f"DELETE FROM {self._table.sql_name} WHERE _lsn < {first.lsn:d}")
         reached = self._known().after({}, first.lsn)
-        statement = f"DELETE FROM {self._table.sql_name} WHERE _lsn < {first.lsn:d}"
-        commit(session, statement, ledger.summary(self._pipeline, number, {}, reached, ledger.Counts()))
+        self._table.commit_nothing(ledger.summary(self._pipeline, number, {}, reached, ledger.Counts()))
         with outcome.stage("evolve"):
             known = versions.up_to(first, included=True)
             outcome.schema_changes += [
@@ -151,7 +152,7 @@ class TableMirror:
         """What the table lacks of the topic from before ``change``."""
         pending = self._reached().up_to(self._history.ends(self.topic))
         read = partial(self._history.read, session, self.topic)
-        return read(rekey.older(read, self._registry, self.topic, pending, change, self._placeholder))
+        return read(boundary.before(read, self._registry, self.topic, pending, change.lsn, self._placeholder))
 
     def positions(self, session: SparkSession) -> dict[int, int]:
         """Partition to the offset below which everything is in the table as it is now."""
@@ -229,6 +230,11 @@ class TableMirror:
         with part.outcome.stage("decode"):
             rows = decoded(part.raw, found, wanted, versions, self._placeholder)
             rows, facts = admitted(rows, part.raw, shape, keys, self._parking.of(self.topic))
+        wider = None if part.whole or facts.moved is None else self._with_other_halves(part, facts.moved)
+        if wider is not None:
+            rows.unpersist()
+            self._mirror(wider)
+            return
         try:
             part.outcome.oldest_commit = facts.oldest
             letters = []
@@ -243,6 +249,23 @@ class TableMirror:
                 self._account(part, counts)
         finally:
             rows.unpersist()
+
+    def _with_other_halves(self, part: Part, lsn: int) -> Part | None:
+        """``part`` with every partition read on to ``lsn``, so that it holds both halves of each change of a row's key,
+        the delete and the create, of which one has the values that the other left out; None: it holds them already.
+        """
+        reached = self._known().after(part.offsets)
+        pending = reached.up_to(self._history.ends(self.topic))
+        read = partial(self._history.read, part.session, self.topic)
+        missing = boundary.before(read, self._registry, self.topic, pending, lsn + 1, self._placeholder)
+        if not missing:
+            return None
+        more = reduce(DataFrame.unionByName, (records.select(part.raw.columns) for _, records in read(missing)))
+        raw = part.raw.unionByName(more)
+        seen = profile(raw)[self.topic]
+        part.outcome.reread += seen.rows - part.seen.rows
+        offsets = self._known().up_to(reached.after(missing).positions)
+        return replace(part, raw=raw, seen=seen, offsets=offsets, whole=True)
 
     def _versions(self, seen: TopicProfile, found: schemas.Schemas) -> TableVersions:
         """What the schema log says, which is asked again where it may not have explained the records' schemas yet.

@@ -95,8 +95,8 @@ def read(lsn: int, key: int, name: str, doc: str = "d") -> tuple[Any, ...]:
     return (key, event("r", lsn, row(key, name, doc)), None)
 
 
-def delete(lsn: int, key: int) -> tuple[Any, ...]:
-    return (key, event("d", lsn, None, row(key)), None)
+def delete(lsn: int, key: int, new: int | None = None) -> tuple[Any, ...]:
+    return (key, event("d", lsn, None, row(key)), new)
 
 
 def tombstone(key: int) -> tuple[Any, ...]:
@@ -176,7 +176,7 @@ class Topic:
         return self.let_pass
 
     def _record(
-        self, key: Any, value: Any, old: Any = None, partition: int | None = None, replayed: bool = False
+        self, key: Any, value: Any, other_key: Any = None, partition: int | None = None, replayed: bool = False
     ) -> tuple[Any, ...]:
         partition = int(key or 0) % 2 if partition is None else partition
         offset = self.offsets[partition]
@@ -186,7 +186,8 @@ class Topic:
         else:
             key_bytes = wire(KEY_ID, self.key_schema, {"id": key}) if self.keyed and key is not None else None
         data = value if value is None or isinstance(value, bytes) else wire(VALUE_ID, self.value_schema, value)
-        headers = None if old is None else [("__debezium.oldkey", json.dumps({"id": old}).encode())]
+        half = "newkey" if isinstance(value, dict) and value["op"] == "d" else "oldkey"
+        headers = None if other_key is None else [(f"__debezium.{half}", json.dumps({"id": other_key}).encode())]
         if replayed:
             headers = [*(headers or []), (REPLAYED_FROM, b"0:0")]
         return (key_bytes, data, self.name, partition, offset, headers)

@@ -187,16 +187,17 @@ def test_a_table_that_was_rolled_back_is_made_whole_from_its_topic(spark: SparkS
     topic.assert_ledger_is_whole()
 
 
-def test_an_old_value_is_not_taken_for_a_key_change_whose_other_half_is_yet_to_come(spark: SparkSession) -> None:
+@pytest.mark.parametrize("first", ["the create", "the delete"])
+def test_a_key_change_whose_halves_are_read_apart_keeps_its_values(spark: SparkSession, first: str) -> None:
     topic = Topic(spark)
     mirror = topic.mirror()
     topic.apply(mirror, topic.batch([create(1, 1, "a", "old"), create(2, 3, "b")]), 0)
-    moved = topic.batch([create(4, 2, "a", GONE, old=1)])
-    left = topic.batch([update(3, 1, "a", "new"), delete(4, 1), tombstone(1)])
-    topic.apply(mirror, moved, 1)
-    topic.apply(mirror, left, 2)
-    assert topic.rows() == [(3, "b", "d")]
-    assert topic.letters.reasons == ["unavailable_value"]
+    moved = topic.batch([create(4, 2, "a", GONE, old=1), update(6, 2, "A", GONE)])
+    left = topic.batch([update(3, 1, "a", "new"), delete(4, 1, new=2), tombstone(1), update(5, 3, "B")])
+    for number, batch in enumerate([moved, left] if first == "the create" else [left, moved], 1):
+        topic.apply(mirror, batch, number)
+    assert topic.rows() == [(2, "A", "new"), (3, "B", "d")]
+    assert topic.letters.reasons == []
     topic.assert_ledger_is_whole()
 
 
