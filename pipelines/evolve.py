@@ -92,6 +92,13 @@ def applied(table: LakeTable, versions: TableVersions) -> Applied:
     return Applied(types, keys, dict(zip(numbers, types, strict=True)), named)
 
 
+def check_frozen(table: LakeTable, wanted: Target) -> None:
+    """Raise StopPipeline where the table's spec freezes a change, or keeps a column of a name that another one has."""
+    frozen = [f"the spec freezes the {w.kind} of {w.column}" for w in wanted.withheld if w.word == FREEZE]
+    twice = [f"two columns would be called {name}, one of which the spec keeps" for name in clashes(wanted)]
+    _refuse(table, [*frozen, *twice])
+
+
 def fit(
     lake: Lake, table: LakeTable, wanted: Target, versions: TableVersions, shape: TableShape | None
 ) -> list[Change]:
@@ -106,7 +113,6 @@ def fit(
     differences = _impossible(has, wanted, found, versions, shape)
     if sorted(renamed.get(key, key) for key in has.keys) != sorted(wanted.keys):
         differences.append(f"the key is {list(has.keys)} in the lake and {list(wanted.keys)} in the source")
-    differences += _frozen(wanted)
     _refuse(table, differences)
     version = wanted.version
     if not found and (version is None or table.properties.get(SCHEMA_LSN) == str(version.lsn)):
@@ -127,11 +133,12 @@ def rekey(
     has, newest = applied(table, versions), versions.newest
     assert newest is not None
     wanted = restrained(has, replace(target(None, (), versions, has), keys=newest.key), policy)
+    check_frozen(table, wanted)
     found = with_missing(changes(has, wanted), wanted, versions)
     differences = _impossible(has, wanted, found, versions, None)
     differences += [f"the key column {key} has a type which the lake can't hold" for key in wanted.keys
                     if key not in wanted.types]  # fmt: skip
-    differences += [*_frozen(wanted), *(["the spec freezes the key"] if policy.key == FREEZE else [])]
+    differences += ["the spec freezes the key"] if policy.key == FREEZE else []
     _refuse(table, differences)
     free = partial(alter.set_key, was=[key for key in has.keys if key in table.column_types], keys=())
     table.alter([free, *alter.steps(lake.jvm, found)], _columns(table, wanted, versions, found))
@@ -210,11 +217,6 @@ def _reread_since(has: Applied, versions: TableVersions) -> bool:
     """Whether the source's rows are read again for a change that the table hasn't followed."""
     since = has.version.lsn if has.version else 0
     return any(version.reread and version.lsn > since for version in versions.versions)
-
-
-def _frozen(wanted: Target) -> list[str]:
-    frozen = [f"the spec freezes the {w.kind} of {w.column}" for w in wanted.withheld if w.word == FREEZE]
-    return frozen + [f"two columns would be called {name}, one of which the spec keeps" for name in clashes(wanted)]
 
 
 def _refuse(table: LakeTable, differences: Sequence[str]) -> None:

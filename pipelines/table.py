@@ -226,6 +226,8 @@ class TableMirror:
             # What it is keyed by here, whatever the connector knew of the key when it sent these.
             keys = has.keys if has else part.versions.versions[-1].key
         wanted = restrained(has, target(found.shape, keys, versions, has), self._policy)
+        if self._table is not None:
+            evolve.check_frozen(self._table, wanted)
         shape, keys = replace(found.shape, columns=wanted.columns), wanted.keys
         with part.outcome.stage("decode"):
             rows = decoded(part.raw, found, wanted, versions, self._placeholder)
@@ -289,6 +291,7 @@ class TableMirror:
         versions = self._schema_log.table(*self._name)
         has = evolve.applied(table, versions)
         wanted = restrained(has, target(None, (), versions, has), self._policy)
+        evolve.check_frozen(table, wanted)
         if wanted.version is None:
             return
         done = evolve.fit(Lake(session), table, wanted=wanted, versions=versions, shape=None)
