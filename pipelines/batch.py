@@ -13,6 +13,7 @@ from structlog.stdlib import BoundLogger
 
 from pipelines.deadletters import DeadLetters
 from pipelines.errors import RetryBatch, Stopping, StopPipeline
+from pipelines.failpoints import failpoint
 from pipelines.history import TopicHistory
 from pipelines.holds import Holds
 from pipelines.ledger import Counts, Ranges
@@ -56,6 +57,7 @@ class BatchMirror:
         """Mirror one batch and log a line about it. Raises Stopping once the process was asked to stop."""
         if self._stop.is_set():
             raise Stopping("no further batch: the mirror was asked to stop")
+        failpoint("before-batch")
         started = time.monotonic()
         # One partition a core, not one a Kafka partition: every table's jobs go over all of the batch's partitions.
         batch = batch.coalesce(batch.sparkSession.sparkContext.defaultParallelism).persist()
@@ -78,6 +80,7 @@ class BatchMirror:
                 self._tables[topic].pass_over(planned[topic])
         finally:
             batch.unpersist()
+        failpoint("before-checkpoint")
         if any(outcome.rows or outcome.reread or outcome.schema_changes for outcome in outcomes):
             self._report(number, outcomes, profiled - started, time.monotonic() - started)
 

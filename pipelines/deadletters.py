@@ -20,6 +20,7 @@ from pipelines import ledger
 from pipelines.admit import NO_KEY, PARKED, UNAVAILABLE, UNKNOWN_OPERATION, explain
 from pipelines.decode import schema_problem
 from pipelines.errors import RetryBatch
+from pipelines.failpoints import failpoint
 from pipelines.iceberg import Lake, LakeTable
 from pipelines.identifiers import quote
 from pipelines.merge import commit
@@ -90,10 +91,13 @@ class DeadLetters:
             fresh = letters.withColumn("dead_lettered_at", F.current_timestamp()).persist()
             try:
                 if not fresh.isEmpty():
+                    failpoint("before-letters")
                     self._produce(fresh)
+                    failpoint("between-letters")
                     reached = {**self._positions, topic: known.after(ranges)}
                     self._append(fresh, table, batch, reached)
                     self._positions = reached
+                    failpoint("after-letters")
             finally:
                 fresh.unpersist()
 

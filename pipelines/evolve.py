@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from pipelines import alter
 from pipelines.errors import StopPipeline
+from pipelines.failpoints import failpoint
 from pipelines.fold import TECHNICAL
 from pipelines.iceberg import Lake, LakeTable
 from pipelines.identifiers import quote
@@ -118,6 +119,7 @@ def fit(
     if not found and (version is None or table.properties.get(SCHEMA_LSN) == str(version.lsn)):
         return []
     properties = {**_columns(table, wanted, versions, found), **_version(table, wanted, found)}
+    failpoint("before-alter")
     table.alter(alter.steps(lake.jvm, found), properties)
     return found
 
@@ -156,13 +158,16 @@ def backfill(session: SparkSession, table: LakeTable) -> None:
 
     Repeatable: only rows from before the column are touched.
     """
-    for column, late in json.loads(table.properties.get(BACKFILL, "{}")).items():
+    if BACKFILL not in table.properties:
+        return
+    failpoint("before-backfill")
+    for column, late in json.loads(table.properties[BACKFILL]).items():
         if late["value"] is not None and column in table.column_types:
             name = quote(column)
             statement = f"UPDATE {table.sql_name} SET {name} = {late['value']} WHERE _lsn < {late['before_lsn']:d}"
             commit(session, f"{statement} AND {name} IS NULL", {"lakehouse.backfill": column})
-    if BACKFILL in table.properties:
-        table.set_properties({}, remove=[BACKFILL])
+    failpoint("after-backfill")
+    table.set_properties({}, remove=[BACKFILL])
 
 
 def _columns(table: LakeTable, wanted: Target, versions: TableVersions, found: Sequence[Change]) -> dict[str, str]:

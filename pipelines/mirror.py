@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from structlog.stdlib import BoundLogger
 
-from pipelines import spec
+from pipelines import failpoints, spec
 from pipelines.batch import BatchMirror
 from pipelines.holds import Holds
 from pipelines.log import json_log
@@ -39,6 +39,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, ask_to_stop)
     signal.signal(signal.SIGINT, ask_to_stop)
     settings = MirrorSettings()
+    failpoints.look_in(settings.failpoints)
     try:
         specs = spec.load(settings.specs)
     except spec.SpecError as error:

@@ -49,6 +49,11 @@ class MirrorSettings(BaseSettings):
         return (self.state_dir / "checkpoint").resolve()
 
     @property
+    def failpoints(self) -> Path:
+        """Where failpoints are armed."""
+        return self.state_dir / "failpoints"
+
+    @property
     def schemas(self) -> tuple[str, ...]:
         """Captured schemas of the source, in the order given."""
         return tuple(name.strip() for name in self.captured_schemas.split(",") if name.strip())

@@ -12,6 +12,7 @@ from pipelines.admit import TRUNCATE
 from pipelines.changes import admitted, decoded
 from pipelines.deadletters import DeadLetters, rejected, undecodable, within
 from pipelines.facts import folded_count, key_among, key_bounds
+from pipelines.failpoints import failpoint
 from pipelines.fold import fold, positions, without_outdated
 from pipelines.history import TopicHistory
 from pipelines.iceberg import Lake, LakeTable
@@ -378,7 +379,9 @@ class TableMirror:
             if statement is None:
                 self._table.commit_nothing(summary)
             else:
+                failpoint("before-merge")
                 commit(part.session, statement, summary)
+                failpoint("after-merge")
         part.outcome.committed |= statement is not None
         self._ledger, self._untold = reached, ledger.Counts()
 
