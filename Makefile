@@ -18,7 +18,7 @@ help: ## This list
 	@printf '\nRUNNER=compose|process chooses how the stack runs; by default Docker Compose where an engine answers.\n'
 
 ## The stack
-.PHONY: up down clean status logs kill
+.PHONY: up down clean status logs kill fault proxies
 up: setup ## Install what is missing, start everything, wait until healthy (PROFILES=workload adds the shop's traffic)
 	@$(RUNNER_CMD) up $(s)
 
@@ -36,6 +36,13 @@ logs: $(VENV)/python ## Follow the log of one service (s=kafka), or of all
 
 kill: $(VENV)/python ## SIGKILL one service (s=kafka), as a crash would; it is brought back
 	@$(RUNNER_CMD) kill $(or $(s),$(error which one? make kill s=SERVICE))
+
+fault: $(VENV)/python ## List the faults; switch one on (name=catalog-slow) or off (name=catalog-slow off=1)
+	@$(VENV)/python -m services.faults $(name) $(if $(action),--action $(action)) $(if $(off),--off)
+
+proxies: setup ## Start the stack with proxies between its services, for faults of the network; `make up` takes them out
+	@$(TOOLCHAIN) install faults
+	@COMPOSE_FILE=docker-compose.yml:infra/faults/proxies.yml $(RUNNER_CMD) up
 
 ## The proof
 .PHONY: demo verify bench

@@ -72,6 +72,10 @@ def _archive(fetched: Path, target: Path) -> None:
     unpack(archive, target)
 
 
+def _program(title: str, program: golang.Program) -> Component:
+    return Component(title, program.target, program.inputs, program.build)
+
+
 def postgres_group(architecture: str) -> str:
     """Return the name under which the checksums of PostgreSQL for an architecture are pinned."""
     return f"postgres-{architecture}"
@@ -133,7 +137,8 @@ COMPONENTS: Mapping[str, Component] = {
         python.install_project,
         needs=("python",),
     ),
-    "object-store": Component("MinIO, built from source", golang.minio, golang.minio_inputs, golang.build_minio),
+    "object-store": _program("MinIO, built from source", golang.MINIO),
+    "faults": _program("Toxiproxy, built from source", golang.TOXIPROXY),
     "postgres": Component(
         "PostgreSQL",
         _postgres,
@@ -149,5 +154,6 @@ COMPONENTS: Mapping[str, Component] = {
     "catalog": _jars("catalog", "Iceberg REST catalog", _as_they_are),
     "spark": _jars("spark", "Jars for Spark", _as_they_are),
 }
-DEFAULT = tuple(name for name in COMPONENTS if name != "dev")
-"""What `make up` installs; `dev` is for `make check` and `make test`."""
+OPTIONAL = frozenset({"dev", "faults"})
+DEFAULT = tuple(name for name in COMPONENTS if name not in OPTIONAL)
+"""What `make up` installs; `dev` is for `make check` and `make test`, `faults` for `make proxies` and chaos."""

@@ -1,10 +1,11 @@
-"""Go and what is built with it: MinIO, whose vendor publishes source only."""
+"""Go and what is built with it from source: MinIO, whose vendor publishes nothing else, and Toxiproxy."""
 
 from __future__ import annotations
 
 import re
 import shutil
 import subprocess
+from dataclasses import dataclass
 from pathlib import Path
 
 from .commands import run
@@ -55,28 +56,37 @@ def program(layout: Layout, log: Path) -> Path:
     return folder / "go" / "bin" / "go"
 
 
-def minio(layout: Layout) -> Path:
-    """Return where the MinIO program goes."""
-    return layout.toolchain / "bin" / "minio"
+@dataclass(frozen=True)
+class Program:
+    """A program built from `package`, whose module and needs are pinned in the folder `name` of the sources."""
+
+    name: str
+    package: str
+
+    def target(self, layout: Layout) -> Path:
+        """Return where the program goes."""
+        return layout.toolchain / "bin" / self.name
+
+    def inputs(self, layout: Layout) -> list[str | Path]:
+        """Return what the program is made from."""
+        sources = layout.sources / self.name
+        return ["1", layout.architecture, sources / "go.mod", sources / "go.sum", sources / "tools.go"]
+
+    def build(self, layout: Layout, log: Path) -> None:
+        """Build at the version that go.mod pins; go.sum vouches for every module."""
+        target = self.target(layout)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        fresh = target.with_name(f".{self.name}.new.program")
+        run(
+            [program(layout, log), *_BUILD, "-o", fresh, self.package],
+            log,
+            attempts=2,
+            cwd=layout.sources / self.name,
+            environment={"GOTOOLCHAIN": "local", "CGO_ENABLED": "0", "GOFLAGS": ""},
+            advice=f"Go could not fetch or build {self.name}: check the network (GOPROXY), then run the command again.",
+        )
+        fresh.replace(target)
 
 
-def minio_inputs(layout: Layout) -> list[str | Path]:
-    """Return what MinIO is made from."""
-    sources = layout.sources / "minio"
-    return ["1", layout.architecture, sources / "go.mod", sources / "go.sum", sources / "tools.go"]
-
-
-def build_minio(layout: Layout, log: Path) -> None:
-    """Build MinIO at the version that go.mod pins; go.sum vouches for every module."""
-    target = minio(layout)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    fresh = target.with_name(".minio.new.program")
-    run(
-        [program(layout, log), *_BUILD, "-o", fresh, "github.com/minio/minio"],
-        log,
-        attempts=2,
-        cwd=layout.sources / "minio",
-        environment={"GOTOOLCHAIN": "local", "CGO_ENABLED": "0", "GOFLAGS": ""},
-        advice="Go could not fetch or build MinIO: check the network (GOPROXY), then run the same command again.",
-    )
-    fresh.replace(target)
+MINIO = Program("minio", "github.com/minio/minio")
+TOXIPROXY = Program("toxiproxy", "github.com/Shopify/toxiproxy/v2/cmd/server")

@@ -32,13 +32,18 @@ class ComposeRunner:
         self._checkout = checkout
         self._console = console
         self._pause = pause
-        folder = str(checkout.root)
-        self._docker = Docker(checkout.root, ("--project-directory", folder, "--file", str(checkout.compose_file)))
+        files = compose_file.paths(checkout.compose_file, compose_file.settings(checkout.env_file))
+        options = (
+            "--project-directory",
+            str(checkout.root),
+            *(part for file in files for part in ("--file", str(file))),
+        )
+        self._docker = Docker(checkout.root, options)
 
     @cached_property
     def _stack(self) -> Stack:
-        raw = compose_file.read(self._checkout.compose_file)
-        return compose_file.parse(raw, compose_file.settings(self._checkout.env_file))
+        values = compose_file.settings(self._checkout.env_file)
+        return compose_file.parse(compose_file.read(compose_file.paths(self._checkout.compose_file, values)), values)
 
     def _containers(self) -> dict[str, Container]:
         listing = self._docker.compose("--profile", "*", "ps", "--all", "--format", "json")

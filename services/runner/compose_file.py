@@ -166,8 +166,29 @@ def settings(env_file: Path) -> dict[str, str]:
     return {name: value for name, value in dotenv_values(env_file).items() if value is not None} | dict(os.environ)
 
 
-def read(path: Path) -> dict[str, Any]:
-    """Return the file as it is written, `${…}` and all; raises `ComposeFileError`."""
+def paths(usual: Path, values: Mapping[str, str]) -> list[Path]:
+    """Return the files that describe the stack: the usual one, or those that COMPOSE_FILE names, as in Compose."""
+    named = values.get("COMPOSE_FILE")
+    return [usual.parent / name for name in named.split(":")] if named else [usual]
+
+
+def read(files: Iterable[Path]) -> dict[str, Any]:
+    """Return the files as they are written, `${…}` and all, each laid over those before; raises `ComposeFileError`."""
+    whole: dict[str, Any] = {}
+    for path in files:
+        whole = _overlaid(whole, _read(path))
+    return whole
+
+
+def _overlaid(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """As in Compose, mappings are merged. (It also adds up some lists, which no file of ours lays over others.)"""
+    both = {
+        k: _overlaid(below[k], v) for k, v in above.items() if isinstance(v, dict) and isinstance(below.get(k), dict)
+    }
+    return {**below, **above, **both}
+
+
+def _read(path: Path) -> dict[str, Any]:
     try:
         raw = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, yaml.YAMLError) as error:

@@ -43,8 +43,9 @@ class ProcessRunner:
 
     @cached_property
     def _stack(self) -> Stack:
-        raw = loopback.on_loopback(compose_file.read(self._checkout.compose_file), self._checkout.data)
-        return compose_file.parse(raw, compose_file.settings(self._checkout.env_file))
+        values = compose_file.settings(self._checkout.env_file)
+        raw = compose_file.read(compose_file.paths(self._checkout.compose_file, values))
+        return compose_file.parse(loopback.on_loopback(raw, self._checkout.data), values)
 
     @property
     def _services(self) -> list[Service]:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from services.runner.checkout import Checkout
-from services.runner.compose_file import Service, Stack, parse, read, seconds
+from services.runner.compose_file import Service, Stack, parse, paths, read, seconds
 from services.runner.errors import ComposeFileError
 from services.runner.loopback import inherited, on_loopback
 
@@ -168,7 +168,7 @@ def test_services_inherit_little() -> None:
 
 
 def test_the_real_file_is_understood_in_both_ways() -> None:
-    raw = read(Checkout.this().compose_file)
+    raw = read([Checkout.this().compose_file])
     values = _AnyValue()
     for document in (raw, on_loopback(raw, Path("/data"))):
         understood = parse(document, values)
@@ -193,3 +193,13 @@ class _AnyValue(dict[str, str]):
 
     def get(self, key: str, default: str | None = None) -> str:  # type: ignore[override]
         return "1"
+
+
+def test_a_file_is_laid_over_the_usual_one() -> None:
+    files = paths(Checkout.this().compose_file, {"COMPOSE_FILE": "docker-compose.yml:infra/faults/proxies.yml"})
+    below, both = (read(part) for part in (files[:1], files))
+    mirrors = [raw["services"]["mirror"]["environment"] for raw in (below, both)]
+    assert (mirrors[0]["CATALOG_URI"], mirrors[0]["S3_REGION"]) == ("http://catalog:${CATALOG_PORT}", "${S3_REGION}")
+    assert mirrors[1] == mirrors[0] | mirrors[1]
+    assert mirrors[1]["CATALOG_URI"].startswith("http://faults:")
+    assert set(both["services"]) - set(below["services"]) == {"faults"}

@@ -1,0 +1,66 @@
+"""`python -m services.faults`, which `make fault` calls: list the faults, switch one on or off."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from pydantic import Field
+from rich.table import Table
+
+from pipelines.failpoints import FAILPOINTS, UnknownFailpoint
+from services.cli.output import UNUSABLE, expected_errors, fail, out
+from services.faults.network import Network
+from services.faults.switch import Faults
+from services.runner import choose
+from services.runner.checkout import Checkout
+from services.settings import ServiceSettings
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+
+class FaultSettings(ServiceSettings):
+    """Where the proxies are switched; the same port as in infra/faults/proxies.yml."""
+
+    faults_port: int = Field(default=8474, gt=0, lt=65536)
+
+
+@app.command()
+def fault(
+    name: Annotated[str, typer.Argument(metavar="[NAME]", help="Without a name, all are listed.")] = "",
+    off: Annotated[bool, typer.Option("--off", help="Switch it off.")] = False,
+    action: Annotated[str, typer.Option(help="What a failpoint does, once: kill, error or pause.")] = "kill",
+) -> None:
+    """Switch a fault on or off in the running stack. Exit code 2 if there is none of this name."""
+    with expected_errors():
+        faults = Faults(_failpoints(), Network(FaultSettings.load().faults_port))
+        try:
+            if not name:
+                _list(faults)
+            elif off:
+                faults.off(name)
+                out.print(f"{name} is off. Is everything well? make status · make verify")
+            else:
+                faults.on(name, action)
+                done = f"{name} is armed: {action}, once" if name in FAILPOINTS else f"{name} is on"
+                out.print(f"{done}. Watch: make logs s=mirror. Off: make fault name={name} off=1")
+        except UnknownFailpoint as error:
+            fail(str(error), UNUSABLE)
+
+
+def _failpoints() -> Path:
+    checkout = Checkout.this()
+    if choose.remembered(checkout.runner_file) == "compose":
+        fail("faults are switched in the process runner only: make down, then make up RUNNER=process", UNUSABLE)
+    return checkout.data / "mirror" / "failpoints"
+
+
+def _list(faults: Faults) -> None:
+    grid = Table("fault", "where and what", "now")
+    for each in faults.every():
+        grid.add_row(each.name, each.says, each.state)
+    out.print(grid)
+    out.print("On: make fault name=NAME (of a failpoint also action=kill|error|pause). Off: make fault name=NAME off=1")
+
+
+if __name__ == "__main__":
+    app(prog_name="python -m services.faults")
