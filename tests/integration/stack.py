@@ -18,6 +18,8 @@ from pyiceberg.catalog import Catalog, load_catalog
 from tenacity import retry, retry_if_result, stop_after_delay, wait_fixed
 
 from services.verify.offsets import KafkaOffsets
+from services.verify.settings import StackSettings
+from tests.integration.oracles import Oracles
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 COPIED = ("Makefile", "docker-compose.yml", "infra", "services", "pipelines", "quality", "lineage", "pyproject.toml",
@@ -38,6 +40,7 @@ class Stack:
 
     def __init__(self, folder: Path, runner: str) -> None:
         self.folder, self.runner = folder, runner
+        self.files = ["docker-compose.yml"]
 
     def prepare(self) -> None:
         """Copy the code into the folder, lend it this checkout's toolchain, and give it ports that are free now."""
@@ -87,15 +90,41 @@ class Stack:
                 connection.execute(statement.encode())
 
     def assert_equal(self, *tables: str) -> Any:
-        """The lake equals the source: everything committed is visible, `verify` finds no difference, and every offset
-        is in one commit of its table and accounted for.
+        """O1 to O6 of SCENARIOS.md: everything committed is visible, `verify` finds no difference, every offset is in
+        one commit of its table and accounted for, and what tests.integration.oracles asks of every snapshot and file.
         """
         self.lakehouse("wait", "--timeout", str(WAIT_SECONDS))
         report = self.lakehouse("verify", *tables, ok=(0, 1))
         assert report["equal"], json.dumps(report, indent=1)[:4000]
         ledgers = self.lakehouse("verify", "--ledger", *tables, ok=(0, 1))
         assert ledgers["whole"], json.dumps(ledgers, indent=1)[:4000]
+        problems = self.oracles.problems(*tables)
+        assert not problems, "\n".join(problems[:40])
         return report
+
+    @contextmanager
+    def redirected(self, **endpoints: str) -> Iterator[None]:
+        """The mirror started anew with other settings, and with its own again after the block."""
+        overlay = ".lakehouse/redirected.yml"
+        content = {"services": {"mirror": {"environment": endpoints}}}
+        (self.folder / overlay).write_text(json.dumps(content), encoding="utf-8")
+        self.files.append(overlay)
+        try:
+            self.up()
+            yield
+        finally:
+            self.files.remove(overlay)
+            self.up()
+
+    @property
+    def failpoints(self) -> Path:
+        """Where the mirror's failpoints are armed (process runner)."""
+        return self.folder / ".lakehouse/data/mirror/failpoints"
+
+    @cached_property
+    def oracles(self) -> Oracles:
+        """The checks of snapshots and files, with what they have read so far."""
+        return Oracles(StackSettings.load(self.folder / ".env"), self.folder / ".lakehouse/oracles")
 
     def catalog(self) -> Catalog:
         """The lake's catalog, for PyIceberg."""
@@ -152,7 +181,7 @@ class Stack:
         return done.stdout
 
     def _environment(self) -> dict[str, str]:
-        return {**os.environ, "RUNNER": self.runner, "COLUMNS": "200"}
+        return {**os.environ, "RUNNER": self.runner, "COLUMNS": "200", "COMPOSE_FILE": ":".join(self.files)}
 
 
 def wait_until(condition: Callable[[], bool], seconds: float = WAIT_SECONDS) -> None:

@@ -1,0 +1,56 @@
+"""The faults that every change must survive; `make test-chaos` has all of them."""
+
+import pytest
+from confluent_kafka import Producer
+
+from pipelines.failpoints import arm, fired
+from tests.integration.stack import Stack, wait_until
+from tests.integration.web_faults import web_faults
+
+pytestmark = pytest.mark.process
+
+ONE_BY_ONE = ["before-merge", "after-merge", "between-letters", "after-backfill", "before-checkpoint"]
+
+
+def test_the_mirror_dies_at_each_of_its_steps_and_goes_on(stack: Stack) -> None:
+    stack.sql("CREATE TABLE fatal (id bigint PRIMARY KEY, note text)", "INSERT INTO fatal VALUES (1, 'a'), (2, 'b')")
+    stack.assert_equal("fatal")
+    for name in ONE_BY_ONE:
+        arm(stack.failpoints, name)
+    producer = Producer({"bootstrap.servers": stack.endpoints["kafka_bootstrap"]})
+    producer.produce("shop.public.fatal", partition=0, key=b"poison", value=b"not avro")
+    assert producer.flush(30) == 0
+    stack.sql("ALTER TABLE fatal ADD COLUMN age int DEFAULT 7", "INSERT INTO fatal VALUES (3, 'c', 8)",
+              "UPDATE fatal SET note = 'd' WHERE id = 1", "DELETE FROM fatal WHERE id = 2")  # fmt: skip
+    for name in ONE_BY_ONE:
+        wait_until(lambda name=name: fired(stack.failpoints, name))
+    stack.assert_equal("fatal")
+    assert stack.lakehouse("dlq", "list", "--topic", "shop.public.fatal")["total"] == 1
+
+
+# What the catalog answers to a commit, None where the connection is cut; and whether it has done what it was asked.
+ANSWERS = [
+    ("the answer is lost", None, True), ("503 although it is done", 503, True), ("500 although it is done", 500, True),
+    ("503", 503, False), ("the request is lost", None, False),
+]  # fmt: skip
+
+
+def test_a_commit_whose_outcome_is_unknown_is_looked_up_in_the_table(stack: Stack) -> None:
+    stack.sql("CREATE TABLE unknown (id bigint PRIMARY KEY, note text)", "CREATE TABLE unknown_lines (line text)")
+    stack.sql(
+        "INSERT INTO unknown SELECT g, 'a' FROM generate_series(1, 50) g", "INSERT INTO unknown_lines VALUES ('a')"
+    )
+    stack.assert_equal("unknown", "unknown_lines")
+    with web_faults(stack.endpoints["catalog_uri"]) as web, stack.redirected(CATALOG_URI=web.url):
+        for label, status, done in ANSWERS:
+            print(label)
+            with (
+                web.rule("POST", "/tables/unknown$", status=status, done=done) as merge,
+                web.rule("POST", "/tables/unknown_lines$", status=status, done=done) as append,
+            ):
+                stack.sql(
+                    f"UPDATE unknown SET note = '{label}' WHERE id % 2 = 0",
+                    f"INSERT INTO unknown_lines VALUES ('{label}')",
+                )
+                wait_until(lambda: merge.fired.is_set() and append.fired.is_set())
+                stack.assert_equal("unknown", "unknown_lines")
