@@ -56,7 +56,7 @@ bench: ## (no benchmark yet)
 	@echo 'bench: there is no benchmark yet' >&2; exit 2
 
 ## Development
-.PHONY: test test-model check lint format lock env setup dev
+.PHONY: test test-model test-chaos chaos check lint format lock env setup dev
 test: dev ## All tests (needs no running stack; starts what it needs)
 	@$(TOOLCHAIN) preflight --runner process
 	@$(TOOLCHAIN) install
@@ -65,6 +65,14 @@ test: dev ## All tests (needs no running stack; starts what it needs)
 test-model: dev ## Random histories in random batches against a model (EXAMPLES=100)
 	@$(TOOLCHAIN) install spark
 	@MODEL_EXAMPLES=$(or $(EXAMPLES),100) $(VENV)/python -m pytest -v -s --timeout 0 tests/unit/pipelines/test_model.py
+
+test-chaos: dev ## Every fault, one by one, on a stack of its own
+	@$(TOOLCHAIN) install && $(TOOLCHAIN) install faults
+	@$(VENV)/python -m pytest -v --durations=25 tests/chaos
+
+chaos: dev ## Load, schema changes and faults at random on a stack of its own; equal at the end? (SEED=7 MINUTES=10)
+	@$(TOOLCHAIN) install && $(TOOLCHAIN) install faults
+	@$(VENV)/python -m tests.chaos.runner $(if $(SEED),--seed $(SEED)) $(if $(MINUTES),--minutes $(MINUTES))
 
 check: dev ## What CI checks: format, lint, types, import rules, shell scripts
 	@$(VENV)/ruff format --check . && $(VENV)/ruff check . && $(VENV)/mypy && $(VENV)/lint-imports && $(VENV)/shellcheck -x $(SHELL_SCRIPTS)

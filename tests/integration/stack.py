@@ -14,9 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+from dotenv import dotenv_values
 from pyiceberg.catalog import Catalog, load_catalog
 from tenacity import retry, retry_if_result, stop_after_delay, wait_fixed
 
+from pipelines import failpoints
+from services.faults.network import Network
+from services.faults.switch import Faults
 from services.verify.offsets import KafkaOffsets
 from services.verify.settings import StackSettings
 from tests.integration.oracles import Oracles
@@ -26,8 +30,10 @@ COPIED = ("Makefile", "docker-compose.yml", "infra", "services", "pipelines", "q
           ".dockerignore", "requirements.in", "requirements.lock", "requirements-dev.lock")  # fmt: skip
 PORTS = (
     "SOURCE_DB", "METADATA_DB", "OBJECT_STORE", "KAFKA", "KAFKA_INTERNAL", "KAFKA_CONTROLLER", "SCHEMA_REGISTRY",
-    "CONNECT", "CATALOG", "SPARK_UI", "SPARK_MASTER", "SPARK_MASTER_UI", "SPARK_WORKER_UI",
+    "CONNECT", "CATALOG", "SPARK_UI", "SPARK_MASTER", "SPARK_MASTER_UI", "SPARK_WORKER_UI", "FAULTS", "FAULTS_CATALOG",
+    "FAULTS_OBJECT_STORE", "FAULTS_SCHEMA_REGISTRY", "FAULTS_KAFKA", "FAULTS_SOURCE_DB",
 )  # fmt: skip
+PROXIES = "infra/faults/proxies.yml"
 # What a condition may take on a machine that is much slower, or busy with other things.
 WAIT_SECONDS = 600
 PYTHON = str(CHECKOUT / ".lakehouse/toolchain/venv/bin/python")
@@ -36,11 +42,14 @@ PORT_RANGE = range(21_000, 32_000)
 
 
 class Stack:
-    """The stack of one folder, which looks like a checkout: the code and the toolchain are links to this one's."""
+    """The stack of one folder, which looks like a checkout: the code and the toolchain are links to this one's.
 
-    def __init__(self, folder: Path, runner: str) -> None:
+    ``overlays``: files laid over docker-compose.yml, such as ``PROXIES``.
+    """
+
+    def __init__(self, folder: Path, runner: str, *overlays: str) -> None:
         self.folder, self.runner = folder, runner
-        self.files = ["docker-compose.yml"]
+        self.files = ["docker-compose.yml", *overlays]
 
     def prepare(self) -> None:
         """Copy the code into the folder, lend it this checkout's toolchain, and give it ports that are free now."""
@@ -116,10 +125,26 @@ class Stack:
             self.files.remove(overlay)
             self.up()
 
+    @cached_property
+    def faults(self) -> Faults:
+        """What `make fault` switches."""
+        return Faults(self.failpoints, Network(int(dotenv_values(self.folder / ".env")["FAULTS_PORT"] or 0)))
+
+    def transactions(self) -> int:
+        """How many transactions the source has begun, which only grows: for how long a fault has lasted."""
+        with self.source() as source:
+            row = source.execute("SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint").fetchone()
+        assert row is not None
+        return int(row[0])
+
     @property
     def failpoints(self) -> Path:
         """Where the mirror's failpoints are armed (process runner)."""
         return self.folder / ".lakehouse/data/mirror/failpoints"
+
+    def fired(self, failpoint: str) -> bool:
+        """Whether the mirror has come to a failpoint since it was armed."""
+        return failpoints.fired(self.failpoints, failpoint)
 
     @cached_property
     def oracles(self) -> Oracles:

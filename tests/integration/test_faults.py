@@ -3,7 +3,6 @@
 import pytest
 from confluent_kafka import Producer
 
-from pipelines.failpoints import arm, fired
 from tests.integration.stack import Stack, wait_until
 from tests.integration.web_faults import web_faults
 
@@ -16,14 +15,14 @@ def test_the_mirror_dies_at_each_of_its_steps_and_goes_on(stack: Stack) -> None:
     stack.sql("CREATE TABLE fatal (id bigint PRIMARY KEY, note text)", "INSERT INTO fatal VALUES (1, 'a'), (2, 'b')")
     stack.assert_equal("fatal")
     for name in ONE_BY_ONE:
-        arm(stack.failpoints, name)
+        stack.faults.on(name)
     producer = Producer({"bootstrap.servers": stack.endpoints["kafka_bootstrap"]})
     producer.produce("shop.public.fatal", partition=0, key=b"poison", value=b"not avro")
     assert producer.flush(30) == 0
     stack.sql("ALTER TABLE fatal ADD COLUMN age int DEFAULT 7", "INSERT INTO fatal VALUES (3, 'c', 8)",
               "UPDATE fatal SET note = 'd' WHERE id = 1", "DELETE FROM fatal WHERE id = 2")  # fmt: skip
     for name in ONE_BY_ONE:
-        wait_until(lambda name=name: fired(stack.failpoints, name))
+        wait_until(lambda name=name: stack.fired(name))
     stack.assert_equal("fatal")
     assert stack.lakehouse("dlq", "list", "--topic", "shop.public.fatal")["total"] == 1
 

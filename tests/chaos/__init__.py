@@ -1,0 +1,1 @@
+"""Faults of every kind on real servers, one by one and at random: `make test-chaos`, `make chaos`."""
