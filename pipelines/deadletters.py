@@ -11,18 +11,16 @@ from collections.abc import Mapping
 from threading import Lock
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from pipelines import ledger
 from pipelines.admit import NO_KEY, PARKED, UNAVAILABLE, UNKNOWN_OPERATION, explain
 from pipelines.decode import schema_problem
-from pipelines.errors import RetryBatch
 from pipelines.failpoints import failpoint
 from pipelines.iceberg import Lake, LakeTable
 from pipelines.identifiers import quote
+from pipelines.kafka import create_topic
 from pipelines.merge import commit
 from pipelines.profile import schema_id
 
@@ -106,7 +104,7 @@ class DeadLetters:
             properties = {"comment": "Records that could not be merged, whole, with the reason"}
             self._table = self._lake.table(NAMESPACE, TABLE) or self._lake.create(NAMESPACE, TABLE, SCHEMA, properties)
             self._positions = read_positions(self._table)
-            create_topic(self._kafka_bootstrap)
+            create_topic(self._kafka_bootstrap, TOPIC, {"retention.ms": "-1"})
         return self._table
 
     def _produce(self, letters: DataFrame) -> None:
@@ -159,17 +157,6 @@ def _letters(records: DataFrame, stage: Column) -> DataFrame:
     names = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
     said = (stage.alias("stage"), _reason().alias("reason"), explain(F.col("problem")).alias("message"))
     return records.select(*names, *said)
-
-
-def create_topic(kafka_bootstrap: str) -> None:
-    """Create the dead-letter topic, which keeps its records for ever, unless it exists."""
-    topic = NewTopic(TOPIC, num_partitions=1, replication_factor=-1, config={"retention.ms": "-1"})
-    admin = AdminClient({"bootstrap.servers": kafka_bootstrap})
-    try:
-        admin.create_topics([topic])[TOPIC].result()
-    except KafkaException as error:
-        if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-            raise RetryBatch(f"the topic {TOPIC} can't be created at {kafka_bootstrap}: {error}") from error
 
 
 def read_positions(table: LakeTable) -> dict[str, ledger.Ledger]:

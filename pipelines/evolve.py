@@ -145,6 +145,7 @@ def rekey(
     free = partial(alter.set_key, was=[key for key in has.keys if key in table.column_types], keys=())
     table.alter([free, *alter.steps(lake.jvm, found)], _columns(table, wanted, versions, found))
     backfill(session, table)
+    failpoint("amid-rekey")
     _drop_unkeyed(session, table, wanted.keys, _reread_since(has, versions))
     told = [*found, Change("rekey", ", ".join(has.keys) or "nothing", ", ".join(wanted.keys) or "nothing")]
     # A file from before a column was added can't be read where the column is required.

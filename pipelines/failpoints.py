@@ -17,7 +17,7 @@ from pipelines.errors import RetryBatch
 Action = Literal["kill", "error", "pause"]
 Name = Literal[
     "before-batch", "before-letters", "between-letters", "after-letters", "before-alter", "before-backfill",
-    "after-backfill", "before-merge", "after-merge", "before-checkpoint",
+    "after-backfill", "amid-rekey", "before-merge", "after-merge", "before-checkpoint",
 ]  # fmt: skip
 
 FAILPOINTS: dict[Name, str] = {
@@ -28,6 +28,7 @@ FAILPOINTS: dict[Name, str] = {
     "before-alter": "a table's schema is about to change",
     "before-backfill": "a column was added, and older rows lack its value",
     "after-backfill": "older rows have their value, and the table still says that they lack it",
+    "amid-rekey": "a table has the columns of its new key, and not the key",
     "before-merge": "a table's changes are folded, and nothing of them is written",
     "after-merge": "one table is committed, and the others of its batch may not be",
     "before-checkpoint": "every table is committed, and the checkpoint doesn't know",

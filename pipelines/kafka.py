@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Message, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 from confluent_kafka.admin._listoffsets import OffsetSpec
 from tenacity import RetryError, Retrying, retry_if_exception, retry_if_result, stop_after_delay, wait_exponential
 
@@ -88,6 +88,17 @@ def settled_ends(bootstrap: str, topic: str) -> dict[int, int]:
     except RetryError:
         raise RetryBatch(f"a transaction on {topic} has been open for {TRANSACTION_SECONDS} s") from None
     return {partition: end for (_, partition), end in written.items()}
+
+
+def create_topic(bootstrap: str, name: str, config: Mapping[str, str]) -> None:
+    """Create a topic of one partition, unless it exists. Raises RetryBatch."""
+    admin = AdminClient(client_config(bootstrap))
+    topic = NewTopic(name, num_partitions=1, replication_factor=-1, config=dict(config))
+    try:
+        admin.create_topics([topic], request_timeout=ANSWER_SECONDS)[name].result()
+    except KafkaException as error:
+        if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+            raise RetryBatch(f"the topic {name} can't be created at {bootstrap}: {error}") from error
 
 
 def read_range(bootstrap: str, topic: str, ranges: Mapping[int, tuple[int, int]]) -> Iterator[Message]:

@@ -15,6 +15,7 @@ from structlog.stdlib import BoundLogger
 from pipelines import failpoints, spec
 from pipelines.batch import BatchMirror
 from pipelines.holds import Holds
+from pipelines.lease import Lease
 from pipelines.log import json_log
 from pipelines.position import PositionPublisher, told
 from pipelines.read import read_stream
@@ -28,7 +29,10 @@ BATCH_SECONDS = 45
 
 
 def main() -> int:
-    """Run until SIGTERM or SIGINT (0), or until the query fails (1; the service's supervisor starts it anew)."""
+    """Run until SIGTERM or SIGINT (0), or until the query fails or the lease is lost (1).
+
+    After a failure the service's supervisor starts it anew.
+    """
     log = json_log()
     stop = Event()
 
@@ -45,16 +49,19 @@ def main() -> int:
     except spec.SpecError as error:
         log.error("bad_spec", error=str(error))
         return 1
+    lease = Lease(settings.kafka_bootstrap, settings.source_name, settings.state_dir, log)
     spark = start_session(settings, f"mirror {settings.source_name}")
     spark.sparkContext.setLogLevel("WARN")
     log.info("started", source=settings.source_name, schemas=settings.schemas, spark=settings.spark_master)
     try:
-        return _run(spark, settings, specs, stop, log)
+        return _run(spark, settings, specs, lease, stop, log) if lease.acquire(stop) else 0
     finally:
         spark.stop()
 
 
-def _run(spark: SparkSession, settings: MirrorSettings, specs: spec.Specs, stop: Event, log: BoundLogger) -> int:
+def _run(
+    spark: SparkSession, settings: MirrorSettings, specs: spec.Specs, lease: Lease, stop: Event, log: BoundLogger
+) -> int:
     holds = Holds()
     query = (
         read_stream(spark, settings)
@@ -66,9 +73,13 @@ def _run(spark: SparkSession, settings: MirrorSettings, specs: spec.Specs, stop:
     )
     publisher = PositionPublisher(settings.kafka_bootstrap, log)
     alive = settings.state_dir / "alive"
-    while query.isActive and not stop.wait(POLL_SECONDS):
+    while query.isActive and lease.held() and not stop.wait(POLL_SECONDS):
         alive.touch()
         _publish(query, publisher, holds)
+    if query.isActive and not stop.is_set():
+        query.stop()
+        log.error("lost_lease", next="another mirror of this source may work now: see its log, and end one of them")
+        return 1
     if not stop.is_set():
         return _failed(query, log)
     _finish_batch(query)

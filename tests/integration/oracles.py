@@ -15,6 +15,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
 from pipelines.deadletters import TOPIC as LETTERS_TOPIC
+from pipelines.evolve import HISTORY
 from pipelines.kafka import read_range
 from services.verify.files import duckdb_type, pinned_rows
 from services.verify.lake import LSN_COLUMN, PinnedTable, dead_letters, lineage, open_catalog, open_duckdb, pin, tables
@@ -78,23 +79,24 @@ class Oracles:
 
     def _states(self, table: Table, pinned: PinnedTable) -> Iterator[str]:
         """O3: no key goes back to an older state, comes back, or is there twice, in any snapshot."""
-        uuid = str(table.metadata.table_uuid)
+        name = f"{table.metadata.table_uuid} by {', '.join(pinned.key)}"
         snapshots = list(lineage(table))[::-1]
         known = [snapshot.snapshot_id for snapshot in snapshots]
-        if self._seen.get(uuid) not in known:
-            for name in ("versions", "gone"):
-                self._duckdb.execute(f"DELETE FROM {name} WHERE tbl = ?", [uuid])
-            fresh = snapshots
+        if self._seen.get(name) in known:
+            fresh = snapshots[known.index(self._seen[name]) + 1 :]
         else:
-            fresh = snapshots[known.index(self._seen[uuid]) + 1 :]
+            for relation in ("versions", "gone"):
+                self._duckdb.execute(f"DELETE FROM {relation} WHERE tbl = ?", [name])
+            # What went before a change of the key had another one.
+            fresh = snapshots[-1:] if '"rekey ' in table.properties.get(HISTORY, "") else snapshots
         for snapshot in fresh:
-            self._take(table, pinned, uuid, snapshot)
-            self._seen[uuid] = snapshot.snapshot_id
+            self._take(table, pinned, name, snapshot)
+            self._seen[name] = snapshot.snapshot_id
         if fresh and pinned.key:
-            for key, seq, following, problem in self._duckdb.execute(STATES, {"tbl": uuid}).fetchall():
+            for key, seq, following, problem in self._duckdb.execute(STATES, {"tbl": name}).fetchall():
                 yield f"key {key} {problem}, between its snapshots number {seq} and {following}"
 
-    def _take(self, table: Table, pinned: PinnedTable, uuid: str, snapshot: Snapshot) -> None:
+    def _take(self, table: Table, pinned: PinnedTable, name: str, snapshot: Snapshot) -> None:
         seq = snapshot.sequence_number or 0
         mine = [
             entry
@@ -110,18 +112,18 @@ class Oracles:
         if not pinned.key:
             return
         for path in files.get((DataFileContent.DATA, False), []):
-            self._duckdb.execute("INSERT INTO gone VALUES (?, ?, NULL, ?)", [uuid, path, seq])
+            self._duckdb.execute("INSERT INTO gone VALUES (?, ?, NULL, ?)", [name, path, seq])
         if deletes := files.get((DataFileContent.POSITION_DELETES, True)):
             listed = ", ".join(map(literal, deletes))
             self._duckdb.execute(
-                f"INSERT INTO gone SELECT ?, file_path, pos, ? FROM read_parquet([{listed}])", [uuid, seq]
+                f"INSERT INTO gone SELECT ?, file_path, pos, ? FROM read_parquet([{listed}])", [name, seq]
             )
         if data := files.get((DataFileContent.DATA, True)):
             key = ", ".join(f"k{i}" for i in range(len(pinned.key)))
             self._duckdb.execute(
                 f"INSERT INTO versions SELECT ?, concat_ws(' ', {key}), ?, part, off, lsn, op, filename,"
                 f" file_row_number FROM {_rows(table, pinned, data)}",
-                [uuid, seq],
+                [name, seq],
             )
 
     def _read(self, manifest: ManifestFile, io: FileIO) -> list[ManifestEntry]:

@@ -1,0 +1,141 @@
+"""What happens to the mirror's process and machine: another mirror, an old checkpoint, signals, clock and disk."""
+
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.integration.stack import PYTHON, WAIT_SECONDS, Stack, wait_until
+
+pytestmark = pytest.mark.process
+
+FAKETIME = next(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"), None)
+
+
+def _log(stack: Stack) -> str:
+    return (stack.folder / ".lakehouse/logs/mirror.log").read_text(encoding="utf-8")
+
+
+def _settings(stack: Stack) -> dict[str, str]:
+    """The environment of the stack's mirror."""
+    script = (stack.folder / ".lakehouse/run/services/mirror.sh").read_text(encoding="utf-8")
+    exports = (shlex.split(line)[1] for line in script.splitlines() if line.startswith("export "))
+    return dict(export.split("=", 1) for export in exports)
+
+
+@contextmanager
+def _another_mirror(stack: Stack, folder: Path) -> Iterator[Path]:
+    """A mirror of the same source with a state of its own; its log."""
+    folder.mkdir()
+    own = {"STATE_DIR": str(folder), "SPARK_UI_PORT": "0", "LAKEHOUSE_SERVICE": "a test's own"}
+    path = folder / "log"
+    with path.open("w") as log:
+        process = subprocess.Popen(
+            [PYTHON, "-m", "pipelines.mirror"], cwd=stack.folder, env={**os.environ, **_settings(stack), **own},
+            stdout=log, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+        try:
+            yield path
+        finally:
+            process.terminate()
+            assert process.wait(WAIT_SECONDS) == 0
+
+
+def test_of_two_mirrors_one_works_and_the_other_says_that_it_waits(stack: Stack, tmp_path: Path) -> None:
+    with stack.workload(), _another_mirror(stack, tmp_path / "mirror") as log:
+        wait_until(lambda: '"waiting_for_lease"' in log.read_text(encoding="utf-8"))
+        before = stack.positions()
+        wait_until(lambda: stack.positions() > before + 100)
+        stack.make("kill", "s=mirror")
+        after = stack.positions()
+        wait_until(lambda: stack.positions() > after + 100)
+        assert '"batch"' not in log.read_text(encoding="utf-8")
+    stack.assert_equal()
+
+
+def test_a_batch_ends_before_a_mirror_that_is_asked_to_stop(stack: Stack) -> None:
+    stack.faults.on("before-merge", "pause")
+    with stack.workload():
+        wait_until(lambda: stack.fired("before-merge"))
+        stopped = _log(stack).count('"event": "stopped"')
+        pid = (stack.folder / ".lakehouse/run/services/mirror.starts").read_text(encoding="ascii").split()[-1]
+        os.kill(int(pid), signal.SIGTERM)
+        wait_until(lambda: '"event": "stopping"' in _log(stack).rsplit('"event": "started"', 1)[-1])
+        stack.faults.off("before-merge")
+        wait_until(lambda: _log(stack).count('"event": "stopped"') > stopped)
+    stack.assert_equal()
+
+
+def test_an_older_checkpoint_repeats_nothing(stack: Stack, tmp_path: Path) -> None:
+    checkpoint = stack.folder / ".lakehouse/data/mirror/checkpoint"
+    stack.sql("CREATE TABLE aged (id bigint PRIMARY KEY)", "INSERT INTO aged VALUES (1)")
+    stack.assert_equal("aged")
+    with stack.workload():
+        _hold(stack)
+        shutil.copytree(checkpoint, tmp_path / "older")
+        stack.faults.off("before-batch")
+        before = stack.positions()
+        wait_until(lambda: stack.positions() > before + 300)
+        # Tables that the older checkpoint knows nothing of, and one that is gone by now.
+        stack.sql("CREATE TABLE young (id bigint PRIMARY KEY)", "INSERT INTO young VALUES (1)", "DROP TABLE aged")
+        stack.assert_equal("young")
+        _hold(stack)
+        shutil.rmtree(checkpoint)
+        shutil.copytree(tmp_path / "older", checkpoint)
+        stack.make("kill", "s=mirror")
+    stack.assert_equal()
+
+
+def _hold(stack: Stack) -> None:
+    """Have the mirror wait between two batches, where it leaves its checkpoint alone."""
+    stack.faults.on("before-batch", "pause")
+    wait_until(lambda: stack.fired("before-batch"))
+
+
+@pytest.mark.skipif(FAKETIME is None, reason="needs libfaketime (Debian: apt-get install faketime)")
+@pytest.mark.parametrize("by", ["-1h", "+1h"])
+def test_the_mirrors_clock_is_wrong(stack: Stack, by: str) -> None:
+    wrong = {"LD_PRELOAD": str(FAKETIME), "FAKETIME": by, "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
+    with stack.workload():
+        with stack.redirected(**wrong):
+            before = stack.positions()
+            wait_until(lambda: stack.positions() > before + 200)
+        after = stack.positions()
+        wait_until(lambda: stack.positions() > after + 200)
+    stack.assert_equal()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small disk needs root")
+def test_the_mirrors_disk_is_full_for_a_while(stack: Stack) -> None:
+    state = stack.folder / ".lakehouse/data/mirror"
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(state)], check=True)
+    try:
+        with stack.workload():
+            stack.make("kill", "s=mirror")
+            before = stack.positions()
+            wait_until(lambda: stack.positions() > before)
+            complaints = _log(stack).count("No space left on device")
+            _fill(state / "filler")
+            wait_until(lambda: _log(stack).count("No space left on device") > complaints)
+            (state / "filler").unlink()
+            stack.assert_equal()
+    finally:
+        # Lazily: the mirror still works there, until it starts again on what is below.
+        subprocess.run(["umount", "--lazy", str(state)], check=True)
+    stack.make("kill", "s=mirror")
+    stack.assert_equal()
+
+
+def _fill(path: Path) -> None:
+    with path.open("wb", buffering=0) as filler:
+        try:
+            while True:
+                filler.write(bytes(4096))
+        except OSError:
+            pass
