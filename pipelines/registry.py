@@ -9,6 +9,8 @@ from httpx import HTTPError
 from pipelines.errors import RetryBatch, UnknownSchema
 
 NOT_FOUND = 404
+# The client's own default is to wait for ever.
+ANSWER_SECONDS = 30
 
 
 class SchemaRegistry:
@@ -16,7 +18,7 @@ class SchemaRegistry:
 
     def __init__(self, url: str) -> None:
         self._url = url
-        self._client = SchemaRegistryClient({"url": url})
+        self._client = SchemaRegistryClient({"url": url, "timeout": ANSWER_SECONDS})
         self.schema = lru_cache(maxsize=4096)(self._fetch)
 
     def _fetch(self, schema_id: int) -> str:

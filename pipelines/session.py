@@ -29,6 +29,9 @@ def lake_conf(settings: MirrorSettings) -> dict[str, str]:
         f"{catalog}.uri": str(settings.catalog_uri),
         f"{catalog}.warehouse": settings.warehouse,
         f"{catalog}.cache-enabled": "false",
+        # Without these it waits for an answer for ever. A commit that has none is looked up in the table's history.
+        f"{catalog}.rest.client.connection-timeout-ms": "10000",
+        f"{catalog}.rest.client.socket-timeout-ms": "60000",
         f"{catalog}.io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
         f"{catalog}.s3.endpoint": str(settings.s3_endpoint),
         f"{catalog}.s3.path-style-access": "true",
