@@ -81,23 +81,31 @@ class DeadLetters:
         already are not written again.
         """
         with self._lock:
-            table = self._open()
-            known = self._positions.get(topic, ledger.Ledger())
-            if known.pending(ranges) != ranges:
-                kept = self._session.table(table.sql_name).where(F.col("topic") == topic).select("partition", "offset")
-                letters = letters.join(kept, ["partition", "offset"], "left_anti")
-            fresh = letters.withColumn("dead_lettered_at", F.current_timestamp()).persist()
             try:
-                if not fresh.isEmpty():
-                    failpoint("before-letters")
-                    self._produce(fresh)
-                    failpoint("between-letters")
-                    reached = {**self._positions, topic: known.after(ranges)}
-                    self._append(fresh, table, batch, reached)
-                    self._positions = reached
-                    failpoint("after-letters")
-            finally:
-                fresh.unpersist()
+                self._write(letters, topic, batch, ranges)
+            except BaseException:
+                # The commit may have been done all the same: the table tells, when it is opened again.
+                self._table = None
+                raise
+
+    def _write(self, letters: DataFrame, topic: str, batch: int, ranges: ledger.Ranges) -> None:
+        table = self._open()
+        known = self._positions.get(topic, ledger.Ledger())
+        if known.pending(ranges) != ranges:
+            kept = self._session.table(table.sql_name).where(F.col("topic") == topic).select("partition", "offset")
+            letters = letters.join(kept, ["partition", "offset"], "left_anti")
+        fresh = letters.withColumn("dead_lettered_at", F.current_timestamp()).persist()
+        try:
+            if not fresh.isEmpty():
+                failpoint("before-letters")
+                self._produce(fresh)
+                failpoint("between-letters")
+                reached = {**self._positions, topic: known.after(ranges)}
+                self._append(fresh, table, batch, reached)
+                self._positions = reached
+                failpoint("after-letters")
+        finally:
+            fresh.unpersist()
 
     def _open(self) -> LakeTable:
         if self._table is None:

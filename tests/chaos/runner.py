@@ -75,12 +75,13 @@ def _change(chance: random.Random, columns: list[tuple[str, str]], number: int) 
 
 @dataclass
 class Chaos:
-    """One run against one stack."""
+    """One run against one stack. ``carried``: the changes that the tables' ledgers account for."""
 
     stack: Stack
     say: Callable[[str], None]
     done: Counter[str] = field(default_factory=Counter)
     rounds: int = 0
+    carried: int = 0
 
     def round(self, plan: Iterator[Action]) -> None:
         """Some actions under load; then, with everything well again, the comparison. Raises AssertionError."""
@@ -94,12 +95,9 @@ class Chaos:
         self.stack.up()
         self.stack.assert_equal()
         self.rounds += 1
-        self.say(f"equal, after round {self.rounds}")
-
-    def carried(self) -> int:
-        """How many changes the ledgers of the tables account for."""
         tables = self.stack.lakehouse("verify", "--ledger")["tables"]
-        return sum(table["counts"]["merged"] + table["counts"]["superseded"] for table in tables)
+        self.carried = sum(table["counts"]["merged"] + table["counts"]["superseded"] for table in tables)
+        self.say(f"equal, after round {self.rounds}")
 
     def _act(self, action: Action) -> None:
         seed = self.done.total()
@@ -159,11 +157,10 @@ def chaos(
                 run.round(plan)
             except (AssertionError, RetryError) as error:
                 difference = f"{type(error).__name__}: {error}\n{stack.diagnosis()}"
-        carried = run.carried()
     finally:
         stack.make("down")
     what = ", ".join(f"{count} {kind}" for kind, count in sorted(run.done.items()))
-    say(f"{(time.monotonic() - began) / 60:.1f} minutes, {run.rounds} rounds: {what}; {carried} changes carried")
+    say(f"{(time.monotonic() - began) / 60:.1f} minutes, {run.rounds} rounds: {what}; {run.carried} changes carried")
     if difference is not None:
         out.print(
             f"After {run.done.total()} actions of seed {seed}: {difference}\nIts state is kept in {folder}",

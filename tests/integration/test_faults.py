@@ -16,15 +16,19 @@ def test_the_mirror_dies_at_each_of_its_steps_and_goes_on(stack: Stack) -> None:
     stack.assert_equal("fatal")
     for name in ONE_BY_ONE:
         stack.faults.on(name)
-    producer = Producer({"bootstrap.servers": stack.endpoints["kafka_bootstrap"]})
-    producer.produce("shop.public.fatal", partition=0, key=b"poison", value=b"not avro")
-    assert producer.flush(30) == 0
+    _poison(stack, "fatal")
     stack.sql("ALTER TABLE fatal ADD COLUMN age int DEFAULT 7", "INSERT INTO fatal VALUES (3, 'c', 8)",
               "UPDATE fatal SET note = 'd' WHERE id = 1", "DELETE FROM fatal WHERE id = 2")  # fmt: skip
     for name in ONE_BY_ONE:
         wait_until(lambda name=name: stack.fired(name))
     stack.assert_equal("fatal")
     assert stack.lakehouse("dlq", "list", "--topic", "shop.public.fatal")["total"] == 1
+
+
+def _poison(stack: Stack, table: str) -> None:
+    producer = Producer({"bootstrap.servers": stack.endpoints["kafka_bootstrap"]})
+    producer.produce(f"shop.public.{table}", partition=0, key=b"poison", value=b"not avro")
+    assert producer.flush(30) == 0
 
 
 # What the catalog answers to a commit that it has done; None where the connection is cut.
@@ -42,10 +46,13 @@ def test_a_commit_whose_outcome_is_unknown_is_looked_up_in_the_table(stack: Stac
             with (
                 web.rule("POST", "/tables/unknown$", status=status, done=True) as merge,
                 web.rule("POST", "/tables/unknown_lines$", status=status, done=True) as append,
+                web.rule("POST", "/tables/dead_letters$", status=status, done=True) as letter,
             ):
+                _poison(stack, "unknown")
                 stack.sql(
                     f"UPDATE unknown SET note = '{label}' WHERE id % 2 = 0",
                     f"INSERT INTO unknown_lines VALUES ('{label}')",
                 )
-                wait_until(lambda: merge.fired.is_set() and append.fired.is_set())
+                wait_until(lambda: all(rule.fired.is_set() for rule in (merge, append, letter)))
                 stack.assert_equal("unknown", "unknown_lines")
+    assert stack.lakehouse("dlq", "list", "--topic", "shop.public.unknown")["total"] == len(ANSWERS)
