@@ -75,18 +75,20 @@ def _change(chance: random.Random, columns: list[tuple[str, str]], number: int) 
 
 @dataclass
 class Chaos:
-    """One run against one stack. ``carried``: the changes that the tables' ledgers account for."""
+    """One run against one stack. ``acted``: the actions begun. ``carried``: changes that the ledgers account for."""
 
     stack: Stack
     say: Callable[[str], None]
     done: Counter[str] = field(default_factory=Counter)
     rounds: int = 0
+    acted: int = 0
     carried: int = 0
 
     def round(self, plan: Iterator[Action]) -> None:
         """Some actions under load; then, with everything well again, the comparison. Raises AssertionError."""
         for action in islice(plan, ACTIONS_A_ROUND):
             self.say(f"{action.kind}: {action.what}; {action.lasts} transactions")
+            self.acted += 1
             self._act(action)
             self.done[action.kind] += 1
         self.done["failpoint that fired"] += sum(self.stack.fired(name) for name in FAILPOINTS)
@@ -100,17 +102,20 @@ class Chaos:
         self.say(f"equal, after round {self.rounds}")
 
     def _act(self, action: Action) -> None:
-        seed = self.done.total()
         # Where its database is killed, the workload ends, and another one goes on.
-        with self.stack.workload(RATE, seed, survives=action.what != "source-db"):
+        with self.stack.workload(RATE, 2 * self.acted, survives=action.what != "source-db"):
+            self._wait(10)
             self._do(action)
         try:
-            with self.stack.workload(RATE, 1000 + seed):
-                until = self.stack.transactions() + action.lasts
-                wait_until(lambda: self.stack.transactions() > until)
+            with self.stack.workload(RATE, 2 * self.acted + 1):
+                self._wait(action.lasts)
         finally:
             if action.kind == "network":
                 self.stack.faults.off(action.what)
+
+    def _wait(self, transactions: int) -> None:
+        until = self.stack.transactions() + transactions
+        wait_until(lambda: self.stack.transactions() > until)
 
     def _do(self, action: Action) -> None:
         match action.kind:
@@ -163,7 +168,7 @@ def chaos(
     say(f"{(time.monotonic() - began) / 60:.1f} minutes, {run.rounds} rounds: {what}; {run.carried} changes carried")
     if difference is not None:
         out.print(
-            f"After {run.done.total()} actions of seed {seed}: {difference}\nIts state is kept in {folder}",
+            f"After {run.acted} actions of seed {seed}: {difference}\nIts state is kept in {folder}",
             markup=False,
         )
         raise typer.Exit(1)

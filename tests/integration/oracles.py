@@ -6,6 +6,7 @@ what is new.
 
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pyarrow.fs as fs
 from pyiceberg.io import FileIO
@@ -52,10 +53,10 @@ FROM pairs WHERE next_seq IS NOT NULL AND problem IS NOT NULL LIMIT 10
 class Oracles:
     """The checks of one stack's lake, and what they have read so far."""
 
-    def __init__(self, settings: StackSettings, folder: Path) -> None:
+    def __init__(self, settings: StackSettings) -> None:
         self._settings, self._catalog = settings, open_catalog(settings)
-        folder.mkdir(parents=True, exist_ok=True)
-        self._duckdb = open_duckdb(settings, folder, "512MB")
+        self._folder = TemporaryDirectory(prefix="oracles-")
+        self._duckdb = open_duckdb(settings, Path(self._folder.name), "512MB")
         self._duckdb.execute(VERSIONS)
         self._duckdb.execute(GONE)
         self._seen: dict[str, int] = {}

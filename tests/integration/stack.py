@@ -149,7 +149,7 @@ class Stack:
     @cached_property
     def oracles(self) -> Oracles:
         """The checks of snapshots and files, with what they have read so far."""
-        return Oracles(StackSettings.load(self.folder / ".env"), self.folder / ".lakehouse/oracles")
+        return Oracles(StackSettings.load(self.folder / ".env"))
 
     def catalog(self) -> Catalog:
         """The lake's catalog, for PyIceberg."""
