@@ -41,6 +41,7 @@ fault: $(VENV)/python ## List the faults; switch one on (name=catalog-slow) or o
 	@$(VENV)/python -m services.faults $(name) $(if $(action),--action $(action)) $(if $(off),--off)
 
 proxies: setup ## Start the stack with proxies between its services, for faults of the network; `make up` takes them out
+	@[ "$(CHOSEN)" = process ] || { echo 'proxies need the process runner: make down, then make proxies RUNNER=process' >&2; exit 2; }
 	@$(TOOLCHAIN) install faults
 	@COMPOSE_FILE=docker-compose.yml:infra/faults/proxies.yml $(RUNNER_CMD) up
 

@@ -80,8 +80,8 @@ class BatchMirror:
                 self._tables[topic].pass_over(planned[topic])
         finally:
             batch.unpersist()
-        failpoint("before-checkpoint")
         if any(outcome.rows or outcome.reread or outcome.schema_changes for outcome in outcomes):
+            failpoint("before-checkpoint")
             self._report(number, outcomes, profiled - started, time.monotonic() - started)
 
     def _is_due(self, topic: str, has_records: bool, news: bool) -> bool:

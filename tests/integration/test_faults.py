@@ -8,7 +8,7 @@ from tests.integration.web_faults import web_faults
 
 pytestmark = pytest.mark.process
 
-ONE_BY_ONE = ["before-merge", "after-merge", "between-letters", "after-backfill", "before-checkpoint"]
+ONE_BY_ONE = ["after-backfill", "between-letters", "after-merge", "before-checkpoint"]
 
 
 def test_the_mirror_dies_at_each_of_its_steps_and_goes_on(stack: Stack) -> None:
