@@ -76,21 +76,17 @@ def net(changes: DataFrame, shape: TableShape, facts: Row, table: DataFrame, tru
         if found["unmet"]:
             rejected = unmatched(_groups(entries))
             lost = len(rejected)
-            session = changes.sparkSession
-            named = session.createDataFrame(sorted(rejected), "partition int, offset long")
+            named = changes.sparkSession.createDataFrame(sorted(rejected), "partition int, offset long")
             unknown = named.withColumn("problem", F.lit(UNKNOWN_ROW))
-            changes = changes.join(F.broadcast(named), ["partition", "offset"], "left_anti")
-            stands = (F.col("kind") == STORED) | F.col("named").isNull()
-            marked = entries.join(F.broadcast(named.withColumn("named", F.lit(True))), ["partition", "offset"], "left")
-            met = _met(marked.where(stands))
+            # Rows of the table have positions from before these changes.
+            changes, left = (_but(rows, F.broadcast(named)) for rows in (changes, entries))
+            met = _met(left)
             found = _summed(met)
         taken = met.select("kind", "partition", "offset").localCheckpoint()
     finally:
         entries.unpersist()
     cancelled = taken.where(F.col("kind") == INSERT).select("partition", "offset")
-    inserts = positions(
-        changes.where(F.col("op") != DELETE).join(cancelled, ["partition", "offset"], "left_anti"), shape
-    )
+    inserts = positions(_but(changes.where(F.col("op") != DELETE), cancelled), shape)
     gone = taken.where(F.col("kind") == STORED)
     between = (found["low"], found["high"]) if found["low"] is not None else None
     offsets = tuple(row.offset for row in gone.select("offset").distinct().collect()) if few and between else ()
@@ -152,7 +148,8 @@ def _entries(changes: DataFrame, shape: TableShape, stored: DataFrame, few: bool
     rows = _identified(stored, {c.name: F.col(quote(c.name)) for c in shape.columns}, shape, STORED)
     wanted = removals.select(*values)
     wanted = F.broadcast(wanted) if few else wanted
-    same = reduce(Column.__and__, [F.col(f"one.{value}").eqNullSafe(F.col(f"other.{value}")) for value in values])
+    equal = [F.col(f"one.{value}").eqNullSafe(F.col(f"other.{value}")) for value in values]
+    same = reduce(Column.__and__, equal, F.lit(True))
     supply = inserts.unionByName(rows).alias("one").join(wanted.alias("other"), same, "left_semi")
     return removals.unionByName(supply)
 
@@ -219,6 +216,10 @@ def _groups(entries: DataFrame) -> list[Group]:
 
 def _positions(rows: Collection[Any]) -> tuple[Position, ...]:
     return tuple((row.partition, row.offset) for row in rows)
+
+
+def _but(rows: DataFrame, named: DataFrame) -> DataFrame:
+    return rows.join(named, ["partition", "offset"], "left_anti")
 
 
 def _deletes(gone: DataFrame) -> DataFrame:
