@@ -12,6 +12,7 @@ UNKNOWN_OPERATION = "unknown_operation"
 UNAVAILABLE = "unavailable_value"
 PARKED = "parked"
 WITHHELD = "schema_withheld"
+UNKNOWN_ROW = "unknown_row"
 
 EXPLANATIONS = {
     "not_avro": "the value isn't in Confluent's wire format (a zero byte, a schema id, Avro)",
@@ -20,17 +21,19 @@ EXPLANATIONS = {
     "unsupported_type": "a column has a type which the lake can't hold yet",
     "undecodable": "the bytes don't decode with the schema they name, or hold no row",
     "unrepresentable_value": "a value is outside what the lake's type can hold",
-    NO_KEY: "a change of an existing row needs a key, and the event has none",
+    NO_KEY: "a change of an existing row needs its key, or the whole old row (REPLICA IDENTITY FULL) where the table"
+    " has none, and the event hasn't got it",
     UNKNOWN_OPERATION: "the operation isn't one of Debezium's",
     PARKED: "an earlier event of its key is a dead letter, behind which it waits",
     WITHHELD: "the row needs a change of the schema which the table's spec doesn't let it follow (discard_row)",
+    UNKNOWN_ROW: "the table has no key, and no row of the lake equals the one that the event changes or deletes",
     UNAVAILABLE: "an unchanged value was left out of the event, and the lake has no earlier one",
 }
 
 
 def admit(changes: DataFrame, keys: Sequence[str]) -> DataFrame:
-    """``changes`` with ``problem`` set as well on rows that can't be keyed: a null in the key, or no key at all where
-    an existing row is changed. ``keys`` is empty for a table without a key.
+    """``changes`` with ``problem`` set as well on rows that can't be keyed: a null in the key, or in a table without a
+    key (``keys`` is empty) no old row where an existing one is changed.
     """
     row = F.col("row")
     operation = F.col("op")
@@ -40,7 +43,7 @@ def admit(changes: DataFrame, keys: Sequence[str]) -> DataFrame:
             missing = missing | row.getField(key).isNull()
         unkeyed = (operation != TRUNCATE) & missing
     else:
-        unkeyed = operation.isin("u", "d")
+        unkeyed = operation.isin("u", "d") & F.col("before").isNull()
     problem = (
         F.when(F.col("problem").isNotNull(), F.col("problem"))
         .when(~operation.isin(*OPERATIONS), F.lit(UNKNOWN_OPERATION))

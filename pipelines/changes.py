@@ -21,9 +21,10 @@ def decoded(raw: DataFrame, found: Schemas, wanted: Target, versions: TableVersi
     others = [identifier for _, ids in older for identifier in ids]
     identifier = schema_id("value")
     newest = raw.where(identifier.isNull() | ~identifier.isin(others)) if others else raw
-    rows = refit(decode(newest, shape, writers, found.rejected, placeholder), shape, wanted, versions)
+    keyless = not wanted.keys
+    rows = refit(decode(newest, shape, writers, found.rejected, placeholder, keyless), shape, wanted, versions)
     for shape, writers in older:
-        mine = decode(raw.where(identifier.isin(list(writers))), shape, writers, {}, placeholder)
+        mine = decode(raw.where(identifier.isin(list(writers))), shape, writers, {}, placeholder, keyless)
         rows = rows.unionByName(refit(mine, shape, wanted, versions))
     return rows
 

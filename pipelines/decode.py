@@ -3,7 +3,8 @@
 Gives one row for each record that isn't a tombstone, with the columns ``partition``, ``offset``, ``op``
 (Debezium's letter; of a replayed dead letter that a snapshot had read, that of a create, which the log position
 guards), ``lsn``, ``committed_at``, ``row`` (struct of the source's columns in the lake's types: the new
-state, or for a delete the key), ``unavailable`` (struct of booleans, one a toastable column), ``old_key`` (the key
+state, or for a delete the key), of a table without a key ``before`` (the whole row that an update or delete removes,
+such a struct; else null), ``unavailable`` (struct of booleans, one a toastable column), ``old_key`` (the key
 before a key change, as JSON, on the create that follows it), ``leaving`` (whether a delete is the first half of a key
 change), ``replayed`` (whether it had been a dead letter) and
 ``problem`` (null, or why the record can't be used).
@@ -16,6 +17,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
 
+from pipelines.admit import UNAVAILABLE
 from pipelines.profile import HEADER_BYTES, is_replayed, schema_id
 from pipelines.sources.postgres.envelope import SourceColumn, TableShape
 from pipelines.sources.postgres.types import is_unavailable
@@ -29,11 +31,17 @@ UNREPRESENTABLE = "unrepresentable_value"
 
 
 def decode(
-    raw: DataFrame, shape: TableShape, writers: Mapping[int, str], rejected: Mapping[int, str], placeholder: str
+    raw: DataFrame,
+    shape: TableShape,
+    writers: Mapping[int, str],
+    rejected: Mapping[int, str],
+    placeholder: str,
+    keyless: bool = False,
 ) -> DataFrame:
     """Change rows of ``raw``, which holds one topic.
 
     ``writers``: schema id to Avro writer schema; ``rejected``: schema id to the problem with every record that has it.
+    ``keyless``: of a table without a key.
     """
     records = raw.where(F.col("value").isNotNull()).select(
         "partition",
@@ -44,9 +52,13 @@ def decode(
     )
     decoded = records.select("partition", "offset", "headers", "schema_id", _event(shape, writers).alias("event"))
     image = F.when(F.col("event.op") == "d", F.col("event.before")).otherwise(F.col("event.after"))
+    old = F.when(F.col("event.op").isin("u", "d"), F.col("event.before"))
     opened = decoded.select(
-        "partition", "offset", "headers", "schema_id", _old_key().alias("old_key"), "event", image.alias("image")
-    )
+        "partition", "offset", "headers", "schema_id", _old_key().alias("old_key"), "event", image.alias("image"),
+        *([old.alias("old")] if keyless else []),
+    )  # fmt: skip
+    if keyless:
+        opened = opened.withColumn("image", _completed(shape, placeholder))
     late = (F.col("event.op") == "r") & is_replayed(F.col("headers"))
     return opened.select(
         "partition",
@@ -55,6 +67,7 @@ def decode(
         _lsn().alias("lsn"),
         F.timestamp_micros("event.source.ts_us").alias("committed_at"),
         F.struct(*[_value(c).alias(c.name) for c in shape.columns]).alias("row"),
+        *([_before(shape)] if keyless else []),
         F.struct(
             F.lit(None).cast("boolean").alias(""),
             *[is_unavailable(_raw(c), c.avro, placeholder).alias(c.name) for c in shape.toastable],
@@ -62,7 +75,7 @@ def decode(
         "old_key",
         F.coalesce(F.exists("headers", lambda h: h["key"] == F.lit(NEW_KEY_HEADER)), F.lit(False)).alias("leaving"),
         is_replayed(F.col("headers")).alias("replayed"),
-        _problem(shape, rejected, placeholder).alias("problem"),
+        _problem(shape, rejected, placeholder, keyless).alias("problem"),
     )
 
 
@@ -87,12 +100,30 @@ def _lsn() -> Column:
     return F.coalesce(F.col("event.source.lsn"), F.array_max(sent))
 
 
-def _raw(column: SourceColumn) -> Column:
-    return F.col("image").getField(column.name)
+def _raw(column: SourceColumn, image: str = "image") -> Column:
+    return F.col(image).getField(column.name)
 
 
-def _value(column: SourceColumn) -> Column:
-    return column.type.convert(_raw(column))
+def _value(column: SourceColumn, image: str = "image") -> Column:
+    return column.type.convert(_raw(column, image))
+
+
+def _completed(shape: TableShape, placeholder: str) -> Column:
+    """The image with the unchanged values that are left out of it, which the whole old row holds."""
+    toastable = {column.name for column in shape.toastable}
+
+    def value(column: SourceColumn) -> Column:
+        if column.name not in toastable:
+            return _raw(column)
+        left_out = is_unavailable(_raw(column), column.avro, placeholder)
+        return F.when(left_out & F.col("old").isNotNull(), _raw(column, "old")).otherwise(_raw(column))
+
+    return F.when(F.col("image").isNotNull(), F.struct(*[value(c).alias(c.name) for c in shape.columns]))
+
+
+def _before(shape: TableShape) -> Column:
+    row = F.struct(*[_value(c, "old").alias(c.name) for c in shape.columns])
+    return F.when(F.col("old").isNotNull(), row).alias("before")
 
 
 def schema_problem(identifier: Column, rejected: Mapping[int, str]) -> Column:
@@ -103,14 +134,19 @@ def schema_problem(identifier: Column, rejected: Mapping[int, str]) -> Column:
     return problem
 
 
-def _problem(shape: TableShape, rejected: Mapping[int, str], placeholder: str) -> Column:
+def _problem(shape: TableShape, rejected: Mapping[int, str], placeholder: str, keyless: bool) -> Column:
     problem = schema_problem(F.col("schema_id"), rejected)
     has_row = F.col("image").isNotNull() | (F.col("event.op") == "t")
     problem = problem.when(F.col("event.op").isNull() | ~has_row | _lsn().isNull(), F.lit(UNDECODABLE))
-    for column in shape.columns:
-        if column.type.fallible:
-            lost = (F.col("event.op") != "d") & _raw(column).isNotNull() & _value(column).isNull()
-            if column.type.toastable:
-                lost = lost & ~is_unavailable(_raw(column), column.avro, placeholder)
-            problem = problem.when(lost, F.lit(f"{UNREPRESENTABLE}: {column.name}"))
+    # Where there is a key, a delete needs no more than that.
+    images = {"image": F.lit(True), "old": F.lit(True)} if keyless else {"image": F.col("event.op") != "d"}
+    for image, used in images.items():
+        for column in shape.columns:
+            raw = _raw(column, image)
+            missing = is_unavailable(raw, column.avro, placeholder) if column.type.toastable else F.lit(False)
+            if column.type.fallible:
+                lost = used & raw.isNotNull() & _value(column, image).isNull() & ~missing
+                problem = problem.when(lost, F.lit(f"{UNREPRESENTABLE}: {column.name}"))
+            if keyless and column.type.toastable:
+                problem = problem.when(missing, F.lit(UNAVAILABLE))
     return problem

@@ -11,22 +11,25 @@ from pipelines.inherit import any_unavailable
 from pipelines.sources.postgres.envelope import TableShape
 
 PRUNABLE = ("int", "long", "string")
+NUMBERS = ("int", "long")
 LISTABLE = (*PRUNABLE, "uuid")
 
 
 def batch_facts(rows: DataFrame, shape: TableShape, keys: tuple[str, ...]) -> Row:
-    """Counts, times and key bounds of decoded rows, in one pass. ``moved``: the newest log position of a change of a
-    row's key that may have left out a value.
+    """Counts, times and bounds of decoded rows, in one pass: bounds of the key, or without one of what is removed.
+    ``moved``: the newest log position of a change of a row's key that may have left out a value.
     """
     good = F.col("problem").isNull()
     truncates = good & (F.col("op") == TRUNCATE)
     live = good & (F.col("op") != TRUNCATE)
     lacking = any_unavailable(shape)
     halves = live & (F.col("leaving") | (F.col("op").isin(*CREATES) & F.col("old_key").isNotNull() & lacking))
-    prunable = [c.name for c in shape.columns if c.name in keys and c.type.iceberg in PRUNABLE]
+    image = "row" if keys else "before"
+    prunable = _prunable(shape, keys)
     return rows.agg(
         F.count_if(~good).alias("dead"),
         F.count_if(live).alias("live"),
+        F.count_if(live & F.col("op").isin("u", "d")).alias("removals"),
         F.count_if(live & F.col("replayed")).alias("replayed"),
         F.count_if(live & lacking).alias("incomplete"),
         F.max(F.when(halves, F.col("lsn")) if shape.toastable else F.lit(None)).cast("long").alias("moved"),
@@ -35,22 +38,23 @@ def batch_facts(rows: DataFrame, shape: TableShape, keys: tuple[str, ...]) -> Ro
         F.min(F.unix_micros("committed_at") / 1e6).alias("oldest"),
         F.struct(
             F.lit(0).alias(""),
-            *[F.min(F.when(live, F.col("row").getField(name))).alias(f"low {name}") for name in prunable],
-            *[F.max(F.when(live, F.col("row").getField(name))).alias(f"high {name}") for name in prunable],
+            *[F.min(F.when(live, F.col(image).getField(name))).alias(f"low {name}") for name in prunable],
+            *[F.max(F.when(live, F.col(image).getField(name))).alias(f"high {name}") for name in prunable],
         ).alias("bounds"),
     ).collect()[0]
 
 
 def folded_count(good: DataFrame, keys: tuple[str, ...]) -> int:
-    """How many rows :func:`pipelines.fold.fold` makes of ``good``; every row is one where there is no key."""
-    return good.select(*[F.col("row").getField(key) for key in keys]).distinct().count() if keys else good.count()
+    """How many rows :func:`pipelines.fold.fold` makes of ``good``."""
+    return good.select(*[F.col("row").getField(key) for key in keys]).distinct().count()
 
 
-def key_bounds(facts: Row, shape: TableShape, keys: tuple[str, ...]) -> dict[str, tuple[Any, Any]]:
-    """Key column to least and greatest value. Never for uuid: Iceberg 1.11 orders its text wrongly when it prunes."""
+def bounds(facts: Row, shape: TableShape, keys: tuple[str, ...]) -> dict[str, tuple[Any, Any]]:
+    """Column to least and greatest value, of the key, or without one of the rows that are removed (where some may be
+    null as well). Never for uuid: Iceberg 1.11 orders its text wrongly when it prunes.
+    """
     found = facts.bounds.asDict()
-    prunable = [c.name for c in shape.columns if c.name in keys and c.type.iceberg in PRUNABLE]
-    pairs = {name: (found[f"low {name}"], found[f"high {name}"]) for name in prunable}
+    pairs = {name: (found[f"low {name}"], found[f"high {name}"]) for name in _prunable(shape, keys)}
     return {name: pair for name, pair in pairs.items() if pair[0] is not None}
 
 
@@ -62,3 +66,9 @@ def key_among(changes: DataFrame, shape: TableShape, keys: tuple[str, ...]) -> t
         return None
     values = tuple(row[0] for row in changes.select(F.col(f"`{key}`")).distinct().collect())
     return (key, values) if values else None
+
+
+def _prunable(shape: TableShape, keys: tuple[str, ...]) -> list[str]:
+    # A text that isn't a key may be of any length, and a bound is part of a statement.
+    kinds = PRUNABLE if keys else NUMBERS
+    return [c.name for c in shape.columns if (c.name in keys or not keys) and c.type.iceberg in kinds]

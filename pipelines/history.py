@@ -21,15 +21,17 @@ class TopicHistory:
     def __init__(self, kafka_bootstrap: str, at_once: int) -> None:
         self._kafka_bootstrap, self._at_once = kafka_bootstrap, at_once
 
-    def read(self, session: SparkSession, topic: str, ranges: Ranges) -> Iterator[tuple[Ranges, DataFrame]]:
-        """Parts of ``ranges``, each with its raw records, in order.
+    def read(
+        self, session: SparkSession, topic: str, ranges: Ranges, whole: bool = False
+    ) -> Iterator[tuple[Ranges, DataFrame]]:
+        """Parts of ``ranges``, each with its raw records, in order; or all as one part, if ``whole``.
 
         Raises StopPipeline if Kafka doesn't hold all of them any more, RetryBatch if it doesn't answer.
         """
         if not ranges:
             return
         self._check(topic, ranges)
-        for part in parts(ranges, self._at_once):
+        for part in [ranges] if whole else parts(ranges, self._at_once):
             yield part, read_ranges(session, self._kafka_bootstrap, topic, part)
 
     def ends(self, topic: str) -> dict[int, int]:

@@ -26,8 +26,9 @@ Ranges = Mapping[int, tuple[int, int]]
 class Counts:
     """What became of the records of a range of offsets. Each record is one of these.
 
-    ``merged``: the newest of its key in the batch. ``superseded``: a newer event of its key, or a truncate, came in the
-    same batch. ``dead_lettered``, ``tombstones`` (records without a value) and ``truncates`` as they say.
+    ``merged``: the newest of its key in the batch; without a key, any change. ``superseded``: a newer event of its key,
+    or a truncate, came in the same batch. ``dead_lettered``, ``tombstones`` (records without a value) and ``truncates``
+    as they say.
     """
 
     merged: int = 0

@@ -38,29 +38,28 @@ def merge_sql(plan: MergePlan) -> str:
     """The MERGE statement: deletes, updates and inserts; an older event never replaces a newer row.
 
     What is older the log position tells, but not of what a snapshot read: that is as new as its place in the topic,
-    while a change that was being made meanwhile may have an older position, and comes after it. Without a key nothing
-    matches: every change is inserted, and a truncate clears what is older.
+    while a change that was being made meanwhile may have an older position, and comes after it.
     """
-    same = [f"t.{quote(k)} = c.{quote(k)}" for k in plan.keys] or ["false"]
-    condition = " AND ".join([*same, *_bounds(plan), *_among(plan)])
     every = [*plan.columns, *TECHNICAL]
     assignments = ", ".join(f"t.{quote(name)} = {_new_value(name, plan.kept)}" for name in every)
     complete = "".join(f" AND NOT c.{quote(KEEP)}.{quote(name)}" for name in plan.kept)
-    names = ", ".join(quote(name) for name in every)
-    values = ", ".join(f"c.{quote(name)}" for name in every)
-    lines = [
-        f"MERGE INTO {plan.target} AS t USING {plan.changes} AS c ON {condition}",
+    return _merge(
+        plan,
         f"WHEN MATCHED AND {NEWER} AND c.{OP} = '{DELETE}' THEN DELETE",
         f"WHEN MATCHED AND {NEWER} THEN UPDATE SET {assignments}",
-        f"WHEN NOT MATCHED AND c.{OP} <> '{DELETE}'{complete} THEN INSERT ({names}) VALUES ({values})",
-    ]
-    if plan.truncated_lsn is not None:
-        lines.append(f"WHEN NOT MATCHED BY SOURCE AND t._lsn < {plan.truncated_lsn:d} THEN DELETE")
-    return "\n".join(lines)
+        _insert(plan, f"c.{OP} <> '{DELETE}'{complete}"),
+    )
+
+
+def exchange_sql(plan: MergePlan) -> str:
+    """The MERGE statement for a table without a key, whose ``keys`` are the position that wrote a row: rows of the
+    table are deleted, and others inserted.
+    """
+    return _merge(plan, f"WHEN MATCHED AND c.{OP} = '{DELETE}' THEN DELETE", _insert(plan, f"c.{OP} <> '{DELETE}'"))
 
 
 def append_sql(plan: MergePlan) -> str:
-    """The INSERT for a table that has no rows yet, or has no key."""
+    """The INSERT for a table of which no row is touched."""
     names = ", ".join(quote(name) for name in [*plan.columns, *TECHNICAL])
     return f"INSERT INTO {plan.target} ({names}) SELECT {names} FROM {plan.changes} WHERE {OP} <> '{DELETE}'"
 
@@ -75,6 +74,22 @@ def commit(session: SparkSession, statement: str, summary: Mapping[str, str]) ->
     finally:
         for key in keys:
             session.conf.unset(key)
+
+
+def _merge(plan: MergePlan, *actions: str) -> str:
+    same = [f"t.{quote(k)} = c.{quote(k)}" for k in plan.keys]
+    condition = " AND ".join([*same, *_bounds(plan), *_among(plan)])
+    lines = [f"MERGE INTO {plan.target} AS t USING {plan.changes} AS c ON {condition}", *actions]
+    if plan.truncated_lsn is not None:
+        lines.append(f"WHEN NOT MATCHED BY SOURCE AND t._lsn < {plan.truncated_lsn:d} THEN DELETE")
+    return "\n".join(lines)
+
+
+def _insert(plan: MergePlan, condition: str) -> str:
+    every = [*plan.columns, *TECHNICAL]
+    names = ", ".join(quote(name) for name in every)
+    values = ", ".join(f"c.{quote(name)}" for name in every)
+    return f"WHEN NOT MATCHED AND {condition} THEN INSERT ({names}) VALUES ({values})"
 
 
 def _new_value(name: str, kept: Sequence[str]) -> str:

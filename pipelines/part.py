@@ -45,7 +45,7 @@ class Part:
 
     ``versions``: of the table that these records are of, where they are from before a change of its key (see
     :mod:`pipelines.rekey`); None: as the schema log says now. ``whole``: both halves of each row's change of its key
-    are among them.
+    are among them, or in a table without a key all that was written before them.
     """
 
     raw: DataFrame

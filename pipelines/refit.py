@@ -23,16 +23,22 @@ def refit(rows: DataFrame, shape: TableShape, wanted: Target, versions: TableVer
     written = versions_of(shape, versions) if wanted.attributes is not None else ()
     if len(written) <= 1 and not wanted.withheld and _types(wanted.columns) == _types(shape.columns):
         return rows
-    values = [_value(column, shape, wanted, versions, written).alias(column.name) for column in wanted.columns]
+
+    def image(name: str) -> list[Column]:
+        return [_value(c, name, shape, wanted, versions, written).alias(c.name) for c in wanted.columns]
+
+    values = image("row")
     missing = [
         _missing(column, shape, wanted, written).alias(column.name)
         for column in wanted.columns
         if column.type.toastable
     ]
     problem = _discarded(shape, wanted, written, dict(zip((c.name for c in wanted.columns), values, strict=True)))
+    before = F.when(F.col("before").isNotNull(), F.struct(*image("before"))) if "before" in rows.columns else None
     return rows.withColumns(
         {
             "row": F.struct(*values),
+            **({} if before is None else {"before": before}),
             "unavailable": F.struct(F.lit(None).cast("boolean").alias(""), *missing),
             "problem": F.coalesce(F.col("problem"), problem),
         }
@@ -72,7 +78,12 @@ def _types(columns: Sequence[SourceColumn]) -> list[tuple[str, str]]:
 
 
 def _value(
-    column: SourceColumn, shape: TableShape, wanted: Target, versions: TableVersions, written: Sequence[Version]
+    column: SourceColumn,
+    image: str,
+    shape: TableShape,
+    wanted: Target,
+    versions: TableVersions,
+    written: Sequence[Version],
 ) -> Column:
     kind = spark_type(column.type.iceberg)
     absent = none = F.lit(None).cast(kind)
@@ -87,7 +98,7 @@ def _value(
         source = next((c for c in shape.columns if c.name == name), None)
         if source is None:
             return absent
-        value = F.col("row").getField(source.name)
+        value = F.col(image).getField(source.name)
         if printed(source.type.iceberg) == printed(column.type.iceberg):
             return value
         if is_promoted(printed(source.type.iceberg), printed(column.type.iceberg)):

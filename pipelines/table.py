@@ -7,13 +7,13 @@ from functools import partial, reduce
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from pipelines import boundary, breaker, evolve, ledger, rekey, schemas
+from pipelines import boundary, breaker, evolve, ledger, multiset, rekey, schemas
 from pipelines.admit import TRUNCATE
 from pipelines.changes import admitted, decoded
 from pipelines.deadletters import DeadLetters, rejected, undecodable, within
-from pipelines.facts import folded_count, key_among, key_bounds
+from pipelines.facts import bounds, folded_count, key_among
 from pipelines.failpoints import failpoint
-from pipelines.fold import fold, positions, without_outdated
+from pipelines.fold import fold, without_outdated
 from pipelines.history import TopicHistory
 from pipelines.iceberg import Lake, LakeTable
 from pipelines.inherit import inherit, orphans
@@ -69,6 +69,10 @@ class TableMirror:
         _, schema, name = self.topic.split(".", 2)
         return schema, name
 
+    @property
+    def _view(self) -> str:
+        return "changes_" + "".join(c if c.isalnum() else f"_{ord(c):x}_" for c in self.topic)
+
     def mirror(
         self,
         batch: DataFrame,
@@ -120,8 +124,9 @@ class TableMirror:
         if rekey.is_anothers(self._table, versions):
             self._clear(versions, number, session, outcome)
         for change in rekey.due(self._table, versions):
-            for ranges, records in self._older(change, session):
-                self._reread(records, ranges, number, session, outcome, versions.up_to(change, included=False))
+            before = versions.up_to(change, included=False)
+            for ranges, records in self._older(change, session, whole=not before.versions[-1].key):
+                self._reread(records, ranges, number, session, outcome, before)
             if self._table is not None:
                 with outcome.stage("evolve"):
                     known = versions.up_to(change, included=True)
@@ -149,11 +154,14 @@ class TableMirror:
             ]
         self._look(Lake(session))
 
-    def _older(self, change: Version, session: SparkSession) -> Iterator[tuple[ledger.Ranges, DataFrame]]:
+    def _older(
+        self, change: Version, session: SparkSession, whole: bool = False
+    ) -> Iterator[tuple[ledger.Ranges, DataFrame]]:
         """What the table lacks of the topic from before ``change``."""
         pending = self._reached().up_to(self._history.ends(self.topic))
         read = partial(self._history.read, session, self.topic)
-        return read(boundary.before(read, self._registry, self.topic, pending, change.lsn, self._placeholder))
+        ranges = boundary.before(read, self._registry, self.topic, pending, change.lsn, self._placeholder)
+        return self._history.read(session, self.topic, ranges, whole)
 
     def positions(self, session: SparkSession) -> dict[int, int]:
         """Partition to the offset below which everything is in the table as it is now."""
@@ -233,7 +241,7 @@ class TableMirror:
         with part.outcome.stage("decode"):
             rows = decoded(part.raw, found, wanted, versions, self._placeholder)
             rows, facts = admitted(rows, part.raw, shape, keys, self._parking.of(self.topic))
-        wider = None if part.whole or facts.moved is None else self._with_other_halves(part, facts.moved)
+        wider = None if part.whole else self._wider(part, facts, keys)
         if wider is not None:
             rows.unpersist()
             self._mirror(wider)
@@ -253,15 +261,23 @@ class TableMirror:
         finally:
             rows.unpersist()
 
-    def _with_other_halves(self, part: Part, lsn: int) -> Part | None:
-        """``part`` with every partition read on to ``lsn``, so that it holds both halves of each change of a row's key,
-        the delete and the create, of which one has the values that the other left out; None: it holds them already.
+    def _wider(self, part: Part, facts: Row, keys: tuple[str, ...]) -> Part | None:
+        """``part`` with the records of other partitions without which it can't be merged; None: it lacks nothing.
+
+        Where a row's key changes, every partition is read on to that position, for both halves of the change, the
+        delete and the create, of which one has the values that the other left out. Without a key a topic's records have
+        no partition of their own: where rows are removed, all that was written before is needed, or a row could be
+        removed before its insert, or before a truncate, on another partition was read.
         """
-        reached = self._known().after(part.offsets)
-        pending = reached.up_to(self._history.ends(self.topic))
+        needed = facts.moved is not None if keys else facts.removals > 0 and part.versions is None
+        if not needed:
+            return None
+        reached, ends = self._known().after(part.offsets), self._history.ends(self.topic)
+        missing: ledger.Ranges = reached.up_to(ends)
         read = partial(self._history.read, part.session, self.topic)
-        missing = boundary.before(read, self._registry, self.topic, pending, lsn + 1, self._placeholder)
-        if not missing:
+        if keys:
+            missing = boundary.before(read, self._registry, self.topic, missing, facts.moved + 1, self._placeholder)
+        if not missing or len(ends) == 1:
             return None
         more = reduce(DataFrame.unionByName, (records.select(part.raw.columns) for _, records in read(missing)))
         raw = part.raw.unionByName(more)
@@ -317,16 +333,18 @@ class TableMirror:
             table = self._table = self._table or evolve.create_table(lake, self._source, shape, keys)
             outcome.schema_changes += [str(change) for change in fit(lake, table)]
             evolve.backfill(session, table)
-        unavailable = facts.incomplete > 0 and bool(keys)
-        few = bool(keys) and cleared is None and facts.live <= FEW_CHANGES
+        if not keys:
+            self._exchange(part, good, shape, facts, letters, cleared, table)
+            return
+        unavailable = facts.incomplete > 0
+        few = cleared is None and facts.live <= FEW_CHANGES
         # From before a change of the key a row's events may be on several partitions, where its old key wasn't used.
         order = None if part.versions is None else F.struct("lsn", "offset")
         with outcome.stage("fold"):
             if unavailable:
                 good = inherit(good, shape, keys, session.table(table.sql_name))
-            changes = fold(good, shape, keys, unavailable, order) if keys else positions(good, shape)
-        view = "changes_" + "".join(c if c.isalnum() else f"_{ord(c):x}_" for c in self.topic)
-        lost, lacking = 0, None
+            changes = fold(good, shape, keys, unavailable, order)
+        lost, lacking, view = 0, None, self._view
         try:
             if unavailable or few:
                 changes = changes.persist()
@@ -345,7 +363,7 @@ class TableMirror:
                 columns=shape.column_names,
                 keys=keys,
                 kept=tuple(c.name for c in shape.toastable) if unavailable else (),
-                bounds=key_bounds(facts, shape, keys) if cleared is None else None,
+                bounds=bounds(facts, shape, keys) if cleared is None else None,
                 among=key_among(changes, shape, keys) if few and not empty else None,
                 truncated_lsn=cleared,
             )
@@ -353,14 +371,36 @@ class TableMirror:
                 merged=folded - lost, superseded=facts.live - folded, dead_lettered=facts.dead + lost,
                 tombstones=part.seen.tombstones, truncates=facts.truncates,
             )  # fmt: skip
-            appends = empty or (not keys and cleared is None)
-            statement = append_sql(plan) if appends else merge_sql(plan)
-            self._account(part, counts, statement, cleared)
+            self._account(part, counts, append_sql(plan) if empty else merge_sql(plan), cleared)
         finally:
             session.catalog.dropGlobalTempView(view)
             changes.unpersist()
             if lacking is not None:
                 lacking.unpersist()
+
+    def _exchange(
+        self, part: Part, good: DataFrame, shape: TableShape, facts: Row, letters: list[DataFrame],
+        cleared: int | None, table: LakeTable,
+    ) -> None:  # fmt: skip
+        """Merge into a table without a key: rows of it are deleted, and others inserted."""
+        session = part.session
+        with part.outcome.stage("fold"):
+            summed = good.count()
+            net = multiset.net(good, shape, facts, session.table(table.sql_name), cleared)
+        if net.unknown is not None:
+            letters.append(rejected(part.raw, net.unknown))
+        self._bury(part, letters)
+        counts = ledger.Counts(
+            merged=summed - net.lost, superseded=facts.live - summed, dead_lettered=facts.dead + net.lost,
+            tombstones=part.seen.tombstones, truncates=facts.truncates,
+        )  # fmt: skip
+        net.changes.createOrReplaceGlobalTempView(self._view)
+        try:
+            view = f"global_temp.`{self._view}`"
+            statement = multiset.statement(net, table.sql_name, view, shape.column_names, cleared)
+            self._account(part, counts, statement, cleared)
+        finally:
+            session.catalog.dropGlobalTempView(self._view)
 
     def _account(
         self, part: Part, counts: ledger.Counts, statement: str | None = None, truncated_lsn: int | None = None

@@ -98,6 +98,6 @@ def _next_step(error: str | None, lost: bool, seen: health.Health | None) -> str
 
 
 def _words(table: TableCapture) -> str:
-    if table.reason is None or table.mode is Mode.APPEND_ONLY:
+    if table.reason is None or table.mode is Mode.WHOLE_ROWS:
         return table.mode.value
     return f"{table.mode.value}: {table.reason}"

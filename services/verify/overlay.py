@@ -4,6 +4,7 @@ For one key, all events are on one partition, so their order is that of the offs
 some partition: it clears whatever is older than it by log sequence number, on every partition, in the snapshot too.
 A key change is a delete of the old key and a create of the new one, perhaps on another partition; the create lacks
 unchanged TOAST values, which are those that the row had under its old key.
+Rows without a key are a multiset: what was added and what was taken away, in whatever order.
 """
 
 import heapq
@@ -20,7 +21,7 @@ class Change:
 
     ``op``: c, u, d, r (read by a snapshot) or t (truncate). ``row``: the state after the change, for ``d`` the state
     before it (at least the key), None for ``t``. ``unavailable``: columns whose unchanged value isn't in the event.
-    ``old_key``: of a create that is one half of a key change.
+    ``old_key``: of a create that is one half of a key change. ``before``: without a key, the row that ``u`` changes.
     """
 
     partition: int
@@ -31,6 +32,7 @@ class Change:
     row: Mapping[str, Any] | None = None
     unavailable: frozenset[str] = frozenset()
     old_key: Key | None = None
+    before: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -49,18 +51,20 @@ class Last:
 
 @dataclass
 class Overlay:
-    """What to lay over a snapshot: the last state of each changed key, rows to append, and what a truncate cleared.
+    """What to lay over a snapshot: the last state of each changed key, without keys the rows that were added and those
+    that were removed, and what a truncate cleared.
 
     ``truncated_lsn``: rows of the snapshot with a smaller log sequence number are gone.
     """
 
     keyed: dict[Key, Last] = field(default_factory=dict)
-    appended: list[tuple[int, Mapping[str, Any]]] = field(default_factory=list)
+    added: list[tuple[int, Mapping[str, Any]]] = field(default_factory=list)
+    removed: list[tuple[int, Mapping[str, Any]]] = field(default_factory=list)
     truncated_lsn: int | None = None
 
-    def rows(self) -> list[Mapping[str, Any]]:
-        """Appended rows that no truncate cleared."""
-        return [row for lsn, row in self.appended if not self.cleared(lsn)]
+    def standing(self, rows: Iterable[tuple[int, Mapping[str, Any]]]) -> list[Mapping[str, Any]]:
+        """Those of the ``added`` or ``removed`` rows that no truncate has made void."""
+        return [row for lsn, row in rows if not self.cleared(lsn)]
 
     def cleared(self, lsn: int) -> bool:
         """Whether a truncate came after the event at ``lsn``."""
@@ -77,9 +81,11 @@ def fold(changes: Iterable[Change], keyless: bool = False, truncated_lsn: int | 
         if change.op == "t":
             overlay.truncated_lsn = max(change.lsn, overlay.truncated_lsn or 0)
         elif keyless:
-            # A keyless table is mirrored by appending: its updates and deletes have no row to apply to.
+            old = change.row if change.op == "d" else change.before
+            if old is not None:
+                overlay.removed.append((change.lsn, old))
             if change.op != "d" and change.row is not None:
-                overlay.appended.append((change.lsn, change.row))
+                overlay.added.append((change.lsn, change.row))
         else:
             overlay.keyed[change.key] = _after(overlay.keyed, change)
     for key, last in overlay.keyed.items():

@@ -63,12 +63,13 @@ def stage_lake(
 ) -> None:
     """Make the view LAKE: the pinned snapshot with the overlay applied."""
     base = pinned_rows(connection, pinned, [column.name for column in columns])
-    outputs = ", ".join(f"b.c{i}" for i in range(len(columns)))
+    outputs, tail = (", ".join(f"{side}.c{i}" for i in range(len(columns))) for side in ("b", "t"))
     standing = "true" if overlay.truncated_lsn is None else f"(b.lsn IS NULL OR b.lsn >= {overlay.truncated_lsn:d})"
     if not pinned.key:
-        _stage_tail(connection, columns, [], [_TailRow(row) for row in overlay.rows()])
-        added = f"SELECT {', '.join(f't.c{i}' for i in range(len(columns)))} FROM {TAIL} t"
-        connection.execute(_view(f"SELECT {outputs} FROM {base} b WHERE {standing} UNION ALL {added}"))
+        added, removed = overlay.standing(overlay.added), overlay.standing(overlay.removed)
+        _stage_tail(connection, columns, [], [*map(_TailRow, added), *(_TailRow(row, gone=True) for row in removed)])
+        rows = f"SELECT {outputs} FROM {base} b WHERE {standing} UNION ALL SELECT {tail} FROM {TAIL} t WHERE NOT t.gone"
+        connection.execute(_view(_without_removed(columns, rows) if removed else rows))
         return
     keys = [i for i, column in enumerate(columns) if column.name in pinned.key]
     _stage_tail(connection, columns, keys, [_tail_row(pinned.key, *item) for item in overlay.keyed.items()])
@@ -82,6 +83,20 @@ def stage_lake(
             f"SELECT {outputs} FROM {base} b WHERE {standing} AND NOT EXISTS (SELECT 1 FROM {TAIL} t WHERE {own})"
             f" UNION ALL SELECT {values} FROM {TAIL} t {joined} WHERE NOT t.gone"
         )
+    )
+
+
+def _without_removed(columns: Sequence[ComparedColumn], rows: str) -> str:
+    """``rows`` without as many of equal ones as TAIL says are gone. A removed row that isn't there changes nothing."""
+    names = ", ".join(f"c{i}" for i in range(len(columns)))
+    values = [f"{column.grouped(f'c{i}')} AS v{i}" for i, column in enumerate(columns)]
+    equal = ", ".join(f"v{i}" for i in range(len(columns)))
+    same = " AND ".join(f"g.v{i} IS NOT DISTINCT FROM r.v{i}" for i in range(len(columns)))
+    return (
+        f"WITH given AS (SELECT *, {', '.join(values)} FROM ({rows})),"
+        f" numbered AS (SELECT *, row_number() OVER (PARTITION BY {equal}) AS n FROM given),"
+        f" gone AS (SELECT {', '.join(values)}, count(*) AS n FROM {TAIL} WHERE gone GROUP BY {equal})"
+        f" SELECT {names} FROM numbered g WHERE NOT EXISTS (SELECT 1 FROM gone r WHERE {same} AND g.n <= r.n)"
     )
 
 

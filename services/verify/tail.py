@@ -96,10 +96,15 @@ class Tail:
         fields = row_fields(schema)
         old_key = self._old_key(message) if op == "c" else None
         may_lack = op == "u" or old_key is not None
+        before = None
+        if op == "u" and not self.key_columns and event["before"] is not None:
+            old = event["before"]
+            raw = {n: old.get(n) if is_unavailable(v, self.placeholder) else v for n, v in raw.items()}
+            before = {name: neutral(value, fields[name]) for name, value in old.items()}
         unavailable = frozenset(n for n, v in raw.items() if may_lack and is_unavailable(v, self.placeholder))
         row = {name: None if name in unavailable else neutral(value, fields[name]) for name, value in raw.items()}
         key = tuple(_hashable(row[k]) for k in self.key_columns)
-        return Change(*position, key, row, unavailable, old_key)
+        return Change(*position, key, row, unavailable, old_key, before)
 
     def _old_key(self, message: Message) -> tuple[Any, ...] | None:
         headers: Any = message.headers() or []

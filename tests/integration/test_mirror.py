@@ -192,14 +192,47 @@ def test_the_history_of_a_schema_is_told(stack: Stack) -> None:
     assert all(change["at"] and change["lsn"] for change in changes)
 
 
-def test_a_table_without_a_key_is_appended_to_and_its_updates_are_not_refused(stack: Stack) -> None:
-    stack.sql("CREATE TABLE journal (line text)", "INSERT INTO journal VALUES ('one'), ('two'), ('two')")
-    assert stack.assert_equal("journal")["tables"][0]["rows_lake"] == 3
-    stack.sql("UPDATE journal SET line = 'uno' WHERE line = 'one'")
-    stack.lakehouse("wait")
-    letters = stack.lakehouse("dlq", "list", "--topic", "shop.public.journal")["letters"]
-    assert [letter["reason"] for letter in letters] == ["no_key"]
-    stack.sql("DROP TABLE journal")
+def test_a_table_without_a_key_is_a_multiset(stack: Stack) -> None:
+    big = "(SELECT string_agg(md5((g * 7 + i)::text), '') FROM generate_series(1, 300) i)"
+    stack.sql(
+        "CREATE TABLE journal (n int, ratio float8, note text, page text, doc jsonb, seen timestamptz, tags text[])",
+        "INSERT INTO journal SELECT g, ('{NaN,-0,0,0.1,NULL}'::float8[])[1 + g % 5], CASE WHEN g % 3 > 0 THEN 'a' END,"
+        f" CASE WHEN g % 2 = 0 THEN {big} END, to_jsonb({big}), '2026-01-02 03:04:05', ARRAY['x', NULL]"
+        " FROM generate_series(1, 40) g, generate_series(1, 3)",
+    )
+    assert stack.assert_equal("journal")["tables"][0]["rows_lake"] == 120
+    one_of_each = "ctid IN (SELECT min(ctid) FROM journal GROUP BY n)"
+    stack.sql(
+        f"UPDATE journal SET note = 'b' WHERE {one_of_each}",
+        f"DELETE FROM journal WHERE n % 4 = 0 AND {one_of_each}",
+        "INSERT INTO journal SELECT * FROM journal WHERE n < 9",
+        *[
+            f"UPDATE journal SET note = note || '{i}', ratio = -ratio WHERE n % 10 = {i} AND {one_of_each}"
+            for i in range(9)
+        ],
+        "UPDATE journal SET page = 'short', seen = NULL WHERE n > 30",
+        "ALTER TABLE journal ADD COLUMN level int NOT NULL DEFAULT 7",
+        f"UPDATE journal SET level = 8 WHERE {one_of_each}",
+        "DELETE FROM journal WHERE n IN (5, 6)",
+    )
+    stack.assert_equal("journal")
+    assert stack.lakehouse("dlq", "list", "--topic", "shop.public.journal")["total"] == 0
+
+
+def test_any_replica_identity_will_do(stack: Stack) -> None:
+    big = "(SELECT string_agg(md5((g * 7 + i)::text), '') FROM generate_series(1, 300) i)"
+    identities = {"entire": "FULL", "chosen": "USING INDEX chosen_code_key", "none": "NOTHING"}
+    for name, identity in identities.items():
+        stack.sql(
+            f"CREATE TABLE {name} (id bigint PRIMARY KEY, code text NOT NULL UNIQUE, note text, page text)",
+            f"ALTER TABLE {name} REPLICA IDENTITY {identity}",
+            f"INSERT INTO {name} SELECT g, 'c' || g, 'a', {big} FROM generate_series(1, 20) g",
+            f"UPDATE {name} SET note = 'b' WHERE id < 9",
+            f"UPDATE {name} SET code = 'd' || id WHERE id BETWEEN 5 AND 12",
+            f"UPDATE {name} SET id = id + 100 WHERE id IN (3, 15)",
+            f"DELETE FROM {name} WHERE id IN (4, 16)",
+        )
+    stack.assert_equal(*identities)
 
 
 def test_broken_records_become_dead_letters_and_the_stream_goes_on(stack: Stack) -> None:

@@ -13,7 +13,8 @@ class Mode(StrEnum):
     """How a table reaches the lake."""
 
     KEYED = "keyed"
-    APPEND_ONLY = "append-only (REPLICA IDENTITY FULL)"
+    WHOLE_ROWS = "by whole rows (REPLICA IDENTITY FULL)"
+    INSERTS_ONLY = "inserts only"
     LEFT_OUT = "left out"
 
 
@@ -70,7 +71,11 @@ def classify(state: TableState) -> TableCapture:
     if reason := _why_left_out(state):
         return TableCapture(state.name, Mode.LEFT_OUT, reason)
     if not state.has_primary_key and state.true_key is None:
-        return TableCapture(state.name, Mode.APPEND_ONLY, "it has no primary key")
+        if state.identity == "f":
+            return TableCapture(state.name, Mode.WHOLE_ROWS, "it has no primary key")
+        # Nothing else can come: a change that PostgreSQL accepts has the old row.
+        why = "it has no primary key and no replica identity, so PostgreSQL refuses its updates and deletes"
+        return TableCapture(state.name, Mode.INSERTS_ONLY, f"{why} (ALTER TABLE {state.name} REPLICA IDENTITY FULL)")
     full = "REPLICA IDENTITY FULL" if state.identity == "f" else None
     key = None if state.has_primary_key else f"its key is the unique index {state.true_key}"
     return TableCapture(state.name, Mode.KEYED, "; ".join(filter(None, (key, full))) or None)

@@ -226,6 +226,10 @@ def _list(element: LakeType) -> LakeType:
     return LakeType(iceberg, convert, fallible=element.fallible, toastable=True)
 
 
+# In lists of anything else the connector marks nothing; capture has their tables log whole rows.
+MARKED_ELEMENTS = ("string", "bytes", "int", "long")
+
+
 def is_unavailable(value: Column, avro: Any, placeholder: str) -> Column:
     """Whether the decoded value of a toastable column is Debezium's stand-in for "unchanged, not in the log".
 
@@ -237,7 +241,7 @@ def is_unavailable(value: Column, avro: Any, placeholder: str) -> Column:
         found = value == F.lit(placeholder)
     elif kind == "bytes":
         found = value == F.lit(placeholder.encode())
-    elif kind == "array":
+    elif kind == "array" and _base(_items(avro)) in MARKED_ELEMENTS:
         found = value == _placeholder_list(_base(_items(avro)), placeholder)
     else:
         found = F.lit(False)

@@ -132,7 +132,7 @@ def test_what_becomes_of_each_table(shop: psycopg.Connection) -> None:
         shop.execute(ddl.encode())
     states = read_states(shop, ["public"])
     assert {s.table: classify(s).mode for s in states if not s.is_partition} == {
-        "older": Mode.APPEND_ONLY,
+        "older": Mode.WHOLE_ROWS,
         "keyed": Mode.KEYED,
         "by_index": Mode.KEYED,
         "nullable_index": Mode.LEFT_OUT,

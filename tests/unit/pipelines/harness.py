@@ -26,6 +26,7 @@ from tests.unit.pipelines.events import PLACEHOLDER, event, key_schema, value_sc
 COLUMNS = {"id": "long", "name": ["null", "string"], "doc": ["null", "string"]}
 VALUE_ID, KEY_ID = 7, 8
 GONE = PLACEHOLDER
+Line = tuple[int, str | None, str | None]
 RECORD = (
     "key binary, value binary, topic string, partition int, offset long, headers array<struct<key:string,value:binary>>"
 )
@@ -107,6 +108,19 @@ def truncate(lsn: int, partition: int = 0) -> tuple[Any, ...]:
     return (None, event("t", lsn), None, partition)
 
 
+def insert(lsn: int, line: Line, partition: int = 0, op: str = "c") -> tuple[Any, ...]:
+    """Of a table without a key, as are the next two."""
+    return (None, event(op, lsn, row(*line)), None, partition)
+
+
+def change(lsn: int, old: Line, new: Line, partition: int = 0) -> tuple[Any, ...]:
+    return (None, event("u", lsn, row(*new), row(*old)), None, partition)
+
+
+def remove(lsn: int, line: Line, partition: int = 0) -> tuple[Any, ...]:
+    return (None, event("d", lsn, None, row(*line)), None, partition)
+
+
 def poison(data: bytes, partition: int = 0) -> tuple[Any, ...]:
     return (None, data, None, partition)
 
@@ -153,7 +167,7 @@ class Topic:
         return reduce(DataFrame.union, self.batches)
 
     def read(
-        self, session: SparkSession, topic: str, ranges: ledger.Ranges
+        self, session: SparkSession, topic: str, ranges: ledger.Ranges, whole: bool = False
     ) -> Iterator[tuple[ledger.Ranges, DataFrame]]:
         """As pipelines.history.TopicHistory does."""
         if ranges:

@@ -6,6 +6,7 @@ printed, with what reproduces it.
 """
 
 import os
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +16,20 @@ from pyspark.sql import SparkSession
 
 from pipelines.deadletters import within
 from pipelines.iceberg import Lake
-from tests.unit.pipelines.harness import GONE, Topic, create, delete, poison, tombstone, truncate, update
+from tests.unit.pipelines.harness import (
+    GONE,
+    Line,
+    Topic,
+    change,
+    create,
+    delete,
+    insert,
+    poison,
+    remove,
+    tombstone,
+    truncate,
+    update,
+)
 
 KEYS = st.integers(1, 4)
 ASKED = os.environ.get("MODEL_EXAMPLES")
@@ -75,10 +89,13 @@ class Source:
         self.events.append(poison(b"not avro", partition))
 
 
-@settings(
+HOW = settings(
     max_examples=EXAMPLES, deadline=None, database=None, print_blob=True, derandomize=ASKED is None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
 )  # fmt: skip
+
+
+@HOW
 @given(
     changes=st.lists(CHANGE, min_size=4, max_size=30),
     cuts=st.lists(st.tuples(st.integers(0, 8), st.integers(0, 8), BETWEEN), min_size=1, max_size=5),
@@ -88,8 +105,8 @@ def test_the_table_equals_the_dictionary(
 ) -> None:
     source, topic = Source(), Topic(spark)
     source.apply("write", 1, True)
-    for change in changes:
-        source.apply(*change)
+    for each in changes:
+        source.apply(*each)
     topic.batch(source.events)
     _run(topic, cuts)
     found = {key: (name, document) for key, name, document in topic.rows()}
@@ -134,3 +151,69 @@ def _keys_of_letters(topic: Topic) -> set[int]:
     return {
         record["key"][-1] // 2 for record in records if (record["partition"], record["offset"]) in topic.letters.kept
     }
+
+
+LINES = st.sampled_from([(1, "a", None), (1, "a", "x"), (2, None, None)])
+PARTITION = st.integers(0, 1)
+LINE_CHANGE = st.one_of(
+    st.tuples(st.just("insert"), PARTITION, LINES),
+    st.tuples(st.just("insert"), PARTITION, LINES),
+    st.tuples(st.just("change"), PARTITION, LINES, LINES),
+    st.tuples(st.just("remove"), PARTITION, LINES),
+    st.tuples(st.just("truncate"), PARTITION),
+)
+
+
+@dataclass
+class Lines:
+    """A source's table without a key, and the events that its changes made, each on some partition."""
+
+    rows: Counter[Line] = field(default_factory=Counter)
+    events: list[tuple[Any, ...]] = field(default_factory=list)
+    lsn: int = 0
+
+    def apply(self, kind: str, partition: int, *lines: Line) -> None:
+        self.lsn += 1
+        if kind == "truncate":
+            self.rows.clear()
+            self.events.append(truncate(self.lsn, partition))
+        elif kind == "insert":
+            self.rows[lines[0]] += 1
+            self.events.append(insert(self.lsn, lines[0], partition))
+        elif self.rows[lines[0]]:
+            self.rows -= Counter(lines[:1])
+            self.rows += Counter(lines[1:])
+            made = change if kind == "change" else remove
+            self.events.append(made(self.lsn, *lines, partition))
+
+
+@HOW
+@given(
+    changes=st.lists(LINE_CHANGE, min_size=4, max_size=40),
+    cuts=st.lists(st.tuples(st.integers(1, 12), *[st.integers(0, 8)] * 2, BETWEEN), min_size=2, max_size=5),
+)
+def test_a_table_without_a_key_equals_the_multiset(
+    spark: SparkSession, changes: list[tuple[Any, ...]], cuts: list[tuple[int, int, int, str]]
+) -> None:
+    """Each partition is read as far as chance has it, of what has been written by then."""
+    source, topic = Lines(), Topic(spark, keyed=False)
+    source.apply("insert", 0, (1, "a", None))
+    for each in changes:
+        source.apply(*each)
+    mirror, reached, events = topic.mirror(), [0, 0], source.events
+    for number, (new, first, second, between) in enumerate([*cuts, (len(events), 99, 99, "restart"), (0, 0, 0, "")]):
+        if events[:new]:
+            topic.batch(events[:new])
+        events = events[new:]
+        following = [
+            min(start + size, end) for start, size, end in zip(reached, (first, second), topic.offsets, strict=True)
+        ]
+        planned = {partition: (reached[partition], following[partition]) for partition in (0, 1)}
+        topic.apply(mirror, topic.everything().where(within(planned)), number, planned)
+        reached = following
+        _disturb(topic, between)
+        if between == "restart":
+            mirror = topic.mirror()
+    assert Counter(topic.rows()) == source.rows
+    assert topic.letters.kept == {}
+    topic.assert_ledger_is_whole()

@@ -41,13 +41,20 @@ class Source:
             self.topic.schema_log.add(self.lsn, *columns, relation=relation, reread=reread, keys=keys)
         self.columns, self.keys = columns, [c for c in columns if c.number in keys]
 
-    def write(self, op: str, *values: Any, partition: int | None = None) -> tuple[Any, ...]:
-        """An event under the schema of now; a delete is given the values of the key's columns and null elsewhere."""
+    def write(
+        self, op: str, *values: Any, partition: int | None = None, old: tuple[Any, ...] | None = None
+    ) -> tuple[Any, ...]:
+        """An event under the schema of now; a delete is given the values of the key's columns and null elsewhere, or
+        without a key all. ``old``: the row before an update.
+        """
         self.lsn += 1
-        row = dict(zip((c.name for c in self.columns), values, strict=True))
+        row, before = (
+            image and dict(zip((c.name for c in self.columns), image, strict=True)) for image in (values, old)
+        )
+        assert row
         kinds = {c.name: AVRO[c.type] if c in self.keys else ["null", AVRO[c.type]] for c in self.columns}
         identifier, schema = self._register(value_schema(self.topic.table, kinds))
-        value = wire(identifier, schema, event(op, self.lsn, *((None, row) if op == "d" else (row,))))
+        value = wire(identifier, schema, event(op, self.lsn, *((None, row) if op == "d" else (row, before))))
         key = None
         if self.keys:
             key_id, written = self._register(key_schema(self.topic.table, {c.name: AVRO[c.type] for c in self.keys}))
@@ -78,6 +85,20 @@ class Source:
         return [
             change for entry in json.loads(table.properties["lakehouse.schema-history"]) for change in entry["changes"]
         ]
+
+
+def test_rows_without_a_key_are_found_by_their_values_under_any_schema(spark: SparkSession) -> None:
+    source = Source(spark, ID, NAME, DOC, keys=())
+    source.mirrored(
+        *[source.write("c", 1, "a", "one", partition=i % 2) for i in range(3)], source.write("c", 2, "b", "two")
+    )
+    older = source.write("u", 3, "c", "three", old=(1, "a", "one"))
+    source.alter(ID, column(2, "title", "text"), column(4, "age", "int4", missing="7"), keys=())
+    newer = source.write("u", 2, "b", 8, old=(2, "b", 7))
+    source.mirrored(older, newer, source.write("d", 1, "a", 7, partition=1), schema_changed=True)
+    assert source.rows("id", "title", "age") == [(1, "a", 7), (2, "b", 8), (3, "c", 7)]
+    assert source.topic.letters.kept == {}
+    source.topic.assert_ledger_is_whole()
 
 
 def test_a_renamed_column_keeps_its_values_whatever_the_batch_holds(spark: SparkSession) -> None:

@@ -230,18 +230,6 @@ def test_a_replay_that_reaches_further_takes_only_what_is_new(spark: SparkSessio
     assert json.loads(summary["lakehouse.positions"]) == {"0": 3, "1": 1}
 
 
-def test_a_table_without_a_key_is_appended_to(spark: SparkSession) -> None:
-    topic = Topic(spark, keyed=False)
-    mirror = topic.mirror()
-    topic.apply(mirror, topic.batch([create(1, 1, "a"), create(2, 1, "a")]), 0)
-    topic.apply(mirror, topic.batch([create(3, 1, "a"), update(4, 1, "b"), delete(5, 1)]), 1)
-    assert topic.rows() == [(1, "a", "d")] * 3
-    assert topic.letters.reasons == ["no_key", "no_key"]
-    topic.apply(mirror, topic.batch([create(6, 7, "older"), truncate(7), create(8, 8, "newer")]), 2)
-    assert topic.rows() == [(8, "newer", "d")]
-    topic.assert_ledger_is_whole()
-
-
 def test_a_new_column_is_added_and_older_rows_have_none(spark: SparkSession) -> None:
     topic = Topic(spark)
     mirror = topic.mirror()

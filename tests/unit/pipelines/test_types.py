@@ -131,6 +131,7 @@ def test_a_value_out_of_range_becomes_null_so_that_admit_can_reject_it(spark: Sp
             True,
         ),
         ("int[] kept", {"type": "array", "items": ["null", "int"]}, "array<int>", [1, None], False),
+        ("float8[], which can't be marked", {"type": "array", "items": "double"}, "array<double>", [0.5], False),
         ("a number is never left out", "long", "bigint", 5, False),
     ],
 )

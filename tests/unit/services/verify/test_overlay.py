@@ -118,7 +118,10 @@ def test_fold(case: Case) -> None:
         assert keyed[(key,)].base == (base,)
 
 
-def test_keyless_rows_are_appended_and_truncated() -> None:
-    overlay = fold([change(1, "c"), Change(0, 2, "t", 15), change(3, "c"), change(4, "d")], keyless=True)
-    assert overlay.rows() == [{"id": 1, "v": "v3"}]
+def test_rows_without_a_key_are_added_and_removed_unless_a_truncate_came_after() -> None:
+    old = {"id": 1, "v": "old"}
+    events = [change(1, "c"), change(2, "u", before=old), Change(0, 3, "t", 25), change(4, "u", before=old)]
+    overlay = fold([*events, change(5, "c"), change(6, "d")], keyless=True)
+    assert [row["v"] for row in overlay.standing(overlay.added)] == ["v4", "v5"]
+    assert [row["v"] for row in overlay.standing(overlay.removed)] == ["old", "v6"]
     assert overlay.keyed == {}

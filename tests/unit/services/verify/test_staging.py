@@ -59,6 +59,12 @@ def test_truncate_clears_older_rows_of_the_snapshot(monkeypatch: pytest.MonkeyPa
     assert rows(monkeypatch, [Change(0, 1, "t", 115)]) == [(3, "c", "C")]
 
 
-def test_keyless_rows_are_added(monkeypatch: pytest.MonkeyPatch) -> None:
-    changes = [Change(0, 1, "c", 200, (), row(1, "a", "A"))]
-    assert rows(monkeypatch, changes, key=()) == [(1, "a", "A"), (1, "a", "A"), (2, "b", "B"), (3, "c", "C")]
+def test_rows_without_a_key_are_added_and_removed_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    changes = [
+        Change(1, 1, "d", 230, (), row(4)),
+        Change(0, 1, "c", 200, (), row(1, "a", "A")),
+        Change(0, 2, "u", 210, (), row(4), before=row(1, "a", "A")),
+        Change(0, 3, "u", 220, (), row(4), before=row(2, "b", "B")),
+        Change(1, 2, "d", 240, (), row(9)),
+    ]
+    assert rows(monkeypatch, changes, key=()) == [(1, "a", "A"), (3, "c", "C"), (4, None, None)]
