@@ -10,6 +10,7 @@ change), ``replayed`` (whether it had been a dead letter) and
 Bytes that can't be decoded give a problem, never an error.
 """
 
+import json
 from collections.abc import Mapping
 
 from pyspark.sql import Column, DataFrame
@@ -25,6 +26,7 @@ OLD_KEY_HEADER, NEW_KEY_HEADER = "__debezium.oldkey", "__debezium.newkey"
 NOT_AVRO = "not_avro"
 UNKNOWN_SCHEMA = "unknown_schema"
 UNDECODABLE = "undecodable"
+FOREIGN_TABLE = "foreign_table"
 UNREPRESENTABLE = "unrepresentable_value"
 
 
@@ -45,7 +47,7 @@ def decode(
     decoded = records.select("partition", "offset", "headers", "schema_id", _event(shape, writers).alias("event"))
     image = F.when(F.col("event.op") == "d", F.col("event.before")).otherwise(F.col("event.after"))
     opened = decoded.select(
-        "partition", "offset", "headers", "schema_id", _old_key().alias("old_key"), "event", image.alias("image")
+        "partition", "offset", "headers", "schema_id", _old_key(shape).alias("old_key"), "event", image.alias("image")
     )
     late = (F.col("event.op") == "r") & is_replayed(F.col("headers"))
     return opened.select(
@@ -74,9 +76,15 @@ def _event(shape: TableShape, writers: Mapping[int, str]) -> Column:
     return event
 
 
-def _old_key() -> Column:
+def _old_key(shape: TableShape) -> Column:
     header = F.filter(F.col("headers"), lambda h: h["key"] == F.lit(OLD_KEY_HEADER))
-    return F.get(header, 0)["value"].cast("string")
+    old_key = F.get(header, 0)["value"].cast("string")
+    for column in shape.columns:
+        if column.field != column.name:
+            # A quote within a value is escaped, so that this can only be the name.
+            was, name = (F.lit(f"{json.dumps(text, ensure_ascii=False)}:") for text in (column.field, column.name))
+            old_key = F.replace(old_key, was, name)
+    return old_key
 
 
 def _lsn() -> Column:
@@ -88,7 +96,7 @@ def _lsn() -> Column:
 
 
 def _raw(column: SourceColumn) -> Column:
-    return F.col("image").getField(column.name)
+    return F.col("image").getField(column.field)
 
 
 def _value(column: SourceColumn) -> Column:
@@ -107,6 +115,8 @@ def _problem(shape: TableShape, rejected: Mapping[int, str], placeholder: str) -
     problem = schema_problem(F.col("schema_id"), rejected)
     has_row = F.col("image").isNotNull() | (F.col("event.op") == "t")
     problem = problem.when(F.col("event.op").isNull() | ~has_row | _lsn().isNull(), F.lit(UNDECODABLE))
+    said = F.concat_ws(".", "event.source.schema", "event.source.table")
+    problem = problem.when(said != F.lit(f"{shape.schema_name}.{shape.table_name}"), F.lit(FOREIGN_TABLE))
     for column in shape.columns:
         if column.type.fallible:
             lost = (F.col("event.op") != "d") & _raw(column).isNotNull() & _value(column).isNull()

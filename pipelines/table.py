@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import partial, reduce
+from functools import cached_property, partial, reduce
 
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
@@ -15,6 +15,7 @@ from pipelines.facts import folded_count, key_among, key_bounds
 from pipelines.fold import fold, positions, without_outdated
 from pipelines.history import TopicHistory
 from pipelines.iceberg import Lake, LakeTable
+from pipelines.identifiers import quote
 from pipelines.inherit import inherit, orphans
 from pipelines.merge import MergePlan, append_sql, commit, merge_sql
 from pipelines.parking import Parking
@@ -63,10 +64,9 @@ class TableMirror:
         self._read: dict[int, int] = {}
         self._untold = ledger.Counts()
 
-    @property
+    @cached_property
     def _name(self) -> tuple[str, str]:
-        _, schema, name = self.topic.split(".", 2)
-        return schema, name
+        return self._schema_log.named(self.topic)
 
     def mirror(
         self,
@@ -215,7 +215,7 @@ class TableMirror:
         self._read.update(ends)
 
     def _mirror(self, part: Part) -> None:
-        found = schemas.look_up(self._registry, part.seen)
+        found = schemas.look_up(self._registry, part.seen, self._name)
         if found.shape is None:
             self._reject_all(part, found)
             return
@@ -324,14 +324,14 @@ class TableMirror:
             if unavailable:
                 good = inherit(good, shape, keys, session.table(table.sql_name))
             changes = fold(good, shape, keys, unavailable, order) if keys else positions(good, shape)
-        view = "changes_" + "".join(c if c.isalnum() else f"_{ord(c):x}_" for c in self.topic)
+        view = "changes_" + "".join(c if c.islower() or c.isdigit() else f"_{ord(c):x}_" for c in self.topic)
         lost, lacking = 0, None
         try:
             if unavailable or few:
                 changes = changes.persist()
             folded = changes.count() if unavailable or few else folded_count(good, keys)
             if unavailable:
-                lacking = orphans(changes, shape, session.table(table.sql_name).select(*keys)).persist()
+                lacking = orphans(changes, shape, session.table(table.sql_name).select(*map(quote, keys))).persist()
                 lost = lacking.count()
                 if lost:
                     letters.append(rejected(part.raw, lacking))

@@ -10,14 +10,14 @@ from typing import Any
 
 import pyarrow as pa
 
+from pipelines.sources.postgres.names import column_name, row_of
+
 _MICROSECONDS = 1_000_000
 
 
 def row_fields(envelope: Mapping[str, Any]) -> dict[str, Any]:
     """Column name to Avro schema, from the schema of a change event."""
-    before = next(f["type"] for f in envelope["fields"] if f["name"] == "before")
-    record = next(branch for branch in before if isinstance(branch, dict))
-    return {field["name"]: field["type"] for field in record["fields"]}
+    return {column_name(field): field["type"] for field in row_of(envelope)}
 
 
 def neutral(value: Any, avro: Any) -> Any:

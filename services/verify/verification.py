@@ -12,6 +12,7 @@ import duckdb
 import psycopg
 
 from pipelines.sources.postgres import reader
+from pipelines.sources.postgres.names import topic_name
 from pipelines.sources.postgres.reader import SourceTable
 from pipelines.sources.postgres.snapshot import Snapshot
 from services.settings import CHECKOUT
@@ -131,7 +132,7 @@ def _verify_table(look: _Look, table: SourceTable, pinned: lake.PinnedTable | No
     """
     started = time.monotonic()
     report = TableReport(table.full_name)
-    topic = f"{look.settings.source_name}.{table.full_name}"
+    topic = topic_name(look.settings.source_name, table.schema, table.name)
     held = [f"the mirror holds it: {look.held[topic]}"] if topic in look.held else []
     report.problems += held
     if pinned is None:

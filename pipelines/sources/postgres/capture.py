@@ -5,6 +5,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from pipelines.sources.postgres.names import ODD_COLUMNS, routing
+
 ROLE = "debezium"
 PUBLICATION = "lakehouse"
 SLOT = "lakehouse"
@@ -65,13 +67,15 @@ class Capture:
     topic_partitions: int
     left_out: tuple[str, ...] = ()
     generated: tuple[str, ...] = ()
+    escaped: bool = False
     slot: str = SLOT
 
 
 def connector_config(capture: Capture) -> dict[str, str]:
     """The settings of the Debezium connector. No secret among them: the password is a reference that Connect resolves.
 
-    ``left_out`` names tables (``schema.table``) that must not be read, and ``generated`` columns
+    ``escaped``: whether some table's columns can be told apart in Avro only if their names are escaped, which they then
+    are in all tables. ``left_out`` names tables (``schema.table``) that must not be read, and ``generated`` columns
     (``schema.table.column``): their changes aren't in the log, so what the initial snapshot copies would be stale from
     the first change on.
     """
@@ -89,7 +93,7 @@ def connector_config(capture: Capture) -> dict[str, str]:
         "slot.failover": "false",
         "publication.name": PUBLICATION,
         "publication.autocreate.mode": "disabled",
-        "schema.include.list": ",".join(map(_pattern, _with_own(capture.schemas))),
+        "schema.include.list": ",".join(map(pattern, _with_own(capture.schemas))),
         # Rows and the log position reach Kafka in one transaction: a crash repeats nothing.
         "exactly.once.support": "required",
         "transaction.boundary": "poll",
@@ -120,14 +124,16 @@ def connector_config(capture: Capture) -> dict[str, str]:
         "binary.handling.mode": "bytes",
         # A type that Debezium doesn't know arrives as bytes: an odd column rather than a missing one.
         "include.unknown.datatypes": "true",
+        "field.name.adjustment.mode": "avro_unicode" if capture.escaped else "avro",
+        "column.propagate.source.type": ".*" if capture.escaped else ODD_COLUMNS,
         "extended.headers.enabled": "false",
         "unavailable.value.placeholder": capture.unavailable_value,
     }
     if capture.left_out:
-        config["table.exclude.list"] = ",".join(map(_pattern, sorted(capture.left_out)))
+        config["table.exclude.list"] = ",".join(map(pattern, sorted(capture.left_out)))
     if capture.generated:
-        config["column.exclude.list"] = ",".join(map(_pattern, sorted(capture.generated)))
-    return config | _topics(capture) | _converter("key", capture) | _converter("value", capture)
+        config["column.exclude.list"] = ",".join(map(pattern, sorted(capture.generated)))
+    return config | routing() | _topics(capture) | _converter("key", capture) | _converter("value", capture)
 
 
 def _topics(capture: Capture) -> dict[str, str]:
@@ -171,9 +177,9 @@ def _with_own(schemas: Iterable[str]) -> list[str]:
     return list(dict.fromkeys([*schemas, OWN_SCHEMA]))
 
 
-def _pattern(name: str) -> str:
-    """A name as one of Debezium's comma-separated regular expressions, matching only itself."""
-    return re.escape(name).replace(",", r"\x2c")
+def pattern(name: str) -> str:
+    """A name as one of Debezium's (comma-separated) regular expressions, matching only itself, in its own case."""
+    return "(?-i)" + re.escape(name).replace(",", r"\x2c")
 
 
 _SCRIPT = Path(__file__).with_name("capture.sql")

@@ -185,6 +185,12 @@ JOIN pg_namespace n ON n.oid = pn.pnnspid AND n.nspname <> 'lakehouse'
 JOIN pg_class c ON c.relnamespace = n.oid AND c.relkind IN ('r', 'p') AND c.relpersistence = 'p' AND NOT c.relispartition
 WHERE p.pubname = ${publication_literal};
 
+-- A table as one of Debezium's regular expressions, matching only itself.
+CREATE OR REPLACE FUNCTION lakehouse.only(schema_name text, table_name text) RETURNS text
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $function$
+  SELECT '(?-i)' || regexp_replace(schema_name || '.' || table_name, '([^[:alnum:]_])', '\\\1', 'g')
+$function$;
+
 -- Writes down what has changed of the captured tables' columns and keys, and says of how many tables. Where a change
 -- gave older rows new values (a type rewritten, a default that each row computes for itself), asks for their snapshot.
 CREATE OR REPLACE FUNCTION lakehouse.log_schemas() RETURNS integer
@@ -222,7 +228,7 @@ BEGIN
     IF again AND now_is.key_columns <> '[]' THEN
       INSERT INTO lakehouse.signal (id, type, data)
       VALUES (gen_random_uuid()::text, 'execute-snapshot', jsonb_build_object('type', 'incremental', 'data-collections',
-        jsonb_build_array(now_is.schema_name || '.' || now_is.table_name))::text);
+        jsonb_build_array(lakehouse.only(now_is.schema_name, now_is.table_name)))::text);
     END IF;
     changed := changed + 1;
   END LOOP;
@@ -238,6 +244,25 @@ END
 $function$;
 REVOKE ALL ON FUNCTION lakehouse.log_schemas() FROM PUBLIC;
 
+-- Refuses what would end capture of every table for good: Debezium (3.7) stops at the mere mention in the log of a table
+-- with columns whose names differ only by case, whether it is to read the table or not.
+CREATE OR REPLACE FUNCTION lakehouse.refuse_unreadable() RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $function$
+DECLARE
+  twins record;
+BEGIN
+  SELECT s.schema_name, s.table_name, string_agg(quote_ident(c ->> 'name'), ' and ') AS names INTO twins
+    FROM lakehouse.current_schemas s, jsonb_array_elements(s.columns::jsonb) c
+    GROUP BY s.schema_name, s.table_name, lower(c ->> 'name') HAVING count(*) > 1 LIMIT 1;
+  IF FOUND THEN
+    RAISE EXCEPTION 'the columns % of %.% differ only by case, and the lakehouse''s connector can''t read such a table',
+      twins.names, quote_ident(twins.schema_name), quote_ident(twins.table_name)
+      USING HINT = 'Rename one of them, or keep the table in a schema that isn''t captured.';
+  END IF;
+END
+$function$;
+REVOKE ALL ON FUNCTION lakehouse.refuse_unreadable() FROM PUBLIC;
+
 -- In the transaction that makes a table, or takes its key away, so that there is no moment in which it can't be updated.
 -- What it does fires it again; by then there is nothing left to do. A table of one session only needs no look.
 CREATE OR REPLACE FUNCTION lakehouse.on_ddl() RETURNS event_trigger
@@ -246,6 +271,7 @@ BEGIN
   IF TG_TAG LIKE 'DROP%' OR EXISTS (
     SELECT FROM pg_event_trigger_ddl_commands() d WHERE d.schema_name IS DISTINCT FROM 'pg_temp'
   ) THEN
+    PERFORM lakehouse.refuse_unreadable();
     PERFORM lakehouse.prepare_tables();
     PERFORM lakehouse.log_schemas();
   END IF;
@@ -260,6 +286,7 @@ CREATE EVENT TRIGGER lakehouse_capture ON ddl_command_end
   EXECUTE FUNCTION lakehouse.on_ddl();
 
 -- The tables that are there already, before the publication shows them to anyone.
+SELECT lakehouse.refuse_unreadable();
 SELECT lakehouse.prepare_tables();
 SELECT lakehouse.log_schemas();
 

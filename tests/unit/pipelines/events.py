@@ -28,6 +28,8 @@ def value_schema(table: str, columns: dict[str, Any]) -> str:
             {"name": "ts_us", "type": ["null", "long"], "default": None},
             {"name": "txId", "type": ["null", "long"], "default": None},
             {"name": "lsn", "type": ["null", "long"], "default": None},
+            {"name": "schema", "type": "string"},
+            {"name": "table", "type": "string"},
         ],
     }
     return json.dumps(
