@@ -133,7 +133,7 @@ class BatchMirror:
             mirror = self._tables[seen.topic] = TableMirror(
                 seen.topic, self._settings.source_name, PIPELINE, self._registry, self._letters, self._history,
                 self._schema_log, self._parking, self._settings.unavailable_value, self._settings.dead_letter_share,
-                self._specs.schema_policy(*seen.topic.split(".", 2)[1:]),
+                self._specs.schema_policy(*self._schema_log.named(seen.topic)),
             )  # fmt: skip
         with self._session() as session:
             return mirror.mirror(batch, seen, planned, number, session, altered)

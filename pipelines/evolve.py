@@ -118,7 +118,7 @@ def fit(
     if not found and (version is None or table.properties.get(SCHEMA_LSN) == str(version.lsn)):
         return []
     properties = {**_columns(table, wanted, versions, found), **_version(table, wanted, found)}
-    table.alter(alter.steps(lake.jvm, found), properties)
+    table.alter(alter.steps(lake.jvm, found, wanted.columns), properties)
     return found
 
 
@@ -141,7 +141,7 @@ def rekey(
     differences += ["the spec freezes the key"] if policy.key == FREEZE else []
     _refuse(table, differences)
     free = partial(alter.set_key, was=[key for key in has.keys if key in table.column_types], keys=())
-    table.alter([free, *alter.steps(lake.jvm, found)], _columns(table, wanted, versions, found))
+    table.alter([free, *alter.steps(lake.jvm, found, wanted.columns)], _columns(table, wanted, versions, found))
     backfill(session, table)
     _drop_unkeyed(session, table, wanted.keys, _reread_since(has, versions))
     told = [*found, Change("rekey", ", ".join(has.keys) or "nothing", ", ".join(wanted.keys) or "nothing")]

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipelines.sources.postgres.names import ODD_COLUMNS, routing
+from pipelines.sources.postgres.names import routing
 
 ROLE = "debezium"
 PUBLICATION = "lakehouse"
@@ -115,9 +115,11 @@ def connector_config(capture: Capture) -> dict[str, str]:
         "provide.transaction.metadata": "true",
         "skipped.operations": "none",
         "tombstones.on.delete": "true",
-        # As text: the other modes have nothing for NaN and the infinities. The columns tell precision and scale.
+        # As text: the other modes have nothing for NaN and the infinities.
         "decimal.handling.mode": "string",
-        "datatype.propagate.source.type": r".+\.numeric",
+        # The columns tell their true names, types, precision and scale, which the lake's types are made of.
+        "datatype.propagate.source.type": ".+",
+        "schema.name.adjustment.mode": "avro",
         "time.precision.mode": "adaptive_time_microseconds",
         "interval.handling.mode": "string",
         "hstore.handling.mode": "json",
@@ -125,7 +127,6 @@ def connector_config(capture: Capture) -> dict[str, str]:
         # A type that Debezium doesn't know arrives as bytes: an odd column rather than a missing one.
         "include.unknown.datatypes": "true",
         "field.name.adjustment.mode": "avro_unicode" if capture.escaped else "avro",
-        "column.propagate.source.type": ".*" if capture.escaped else ODD_COLUMNS,
         "extended.headers.enabled": "false",
         "unavailable.value.placeholder": capture.unavailable_value,
     }

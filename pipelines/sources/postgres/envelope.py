@@ -84,7 +84,8 @@ def table_shape(topic: str, table: tuple[str, str], writer_schema: str) -> Table
         raise NotAChangeEvent(f"its schema is {schema}, not {topic}.Envelope")
     fields = {field["name"]: field["type"] for field in schema.get("fields", [])}
     named = str(schema.get("connect.name")).replace(ESCAPED_UNDERSCORE, "_")
-    if named != f"{topic}.Envelope" or not {"before", "after", "op", "source"} <= fields.keys():
+    # The connector has no dash in the names of schemas.
+    if named != f"{topic.replace('-', '_')}.Envelope" or not {"before", "after", "op", "source"} <= fields.keys():
         raise NotAChangeEvent(f"its schema is {schema.get('connect.name') or schema.get('name')}, not {topic}.Envelope")
     row = next(branch for branch in fields["before"] if isinstance(branch, dict))
     columns = tuple(

@@ -14,8 +14,6 @@ TOPIC_NAMING = "io.debezium.schema.SchemaUnicodeTopicNamingStrategy"
 MAX_TOPIC_LENGTH = 249
 # What the connector says of a column's name in the source, where it is asked to.
 SOURCE_COLUMN = "__debezium.source.column.name"
-# Matches `schema.table.column` where the column may need another name in Avro.
-ODD_COLUMNS = r".*[^A-Za-z0-9_.].*,.*\..*\..*\..*,.*\.[0-9][^.]*"
 
 # The lake's technical columns, and what Iceberg takes for columns of its own.
 RESERVED = {

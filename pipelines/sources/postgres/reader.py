@@ -12,11 +12,14 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 from psycopg import sql
 
+from pipelines.sources.postgres.kept import PRINTED
 from pipelines.sources.postgres.snapshot import Snapshot
 
 BLOCK_BYTES = 16 << 20
 
-_TEXT = ("text", "varchar", "bpchar", "name", "citext", "json", "jsonb", "xml", "inet", "cidr", "macaddr", "macaddr8")
+_TEXT = ("text", "varchar", "bpchar", "name", "citext", "json", "jsonb", "xml", "inet", "cidr", "macaddr", "macaddr8",
+         "varbit", "int4range", "int8range", "numrange", "daterange", "tsrange", "tstzrange", "tsvector", "ltree",
+         "char", "money", *(name.lower() for name in PRINTED))  # fmt: skip
 DUCKDB_TYPES = {
     "int2": "INTEGER", "int4": "INTEGER", "int8": "BIGINT", "oid": "BIGINT", "bool": "BOOLEAN",
     "float4": "FLOAT", "float8": "DOUBLE", "uuid": "UUID", "bytea": "BLOB", "date": "DATE",
@@ -88,6 +91,8 @@ class TableColumn:
     def duckdb_type(self) -> str | None:
         """The DuckDB type that holds every finite value of this column exactly, or None where there is none."""
         element = "VARCHAR" if self.is_enum else self._numeric() if self.base == "numeric" else None
+        if self.base == "bit":
+            element = "BOOLEAN" if self.typmod == 1 else "VARCHAR"
         element = element or DUCKDB_TYPES.get(self.base)
         return f"{element}[]" if element and self.is_array else element
 
@@ -104,6 +109,8 @@ class TableColumn:
             return sql.SQL("to_json({}::text[])").format(name)
         if self.base == "bytea":
             return sql.SQL("encode({}, 'hex')").format(name)
+        if self.base == "money":
+            return sql.SQL("{}::numeric").format(name)
         if self.base == "time":
             return sql.SQL("to_char({}, 'HH24:MI:SS.US')").format(name)
         return name
