@@ -64,6 +64,9 @@ class TableMirror:
         self._read: dict[int, int] = {}
         self._untold = ledger.Counts()
 
+    def _look_up(self, seen: TopicProfile) -> schemas.Schemas:
+        return schemas.look_up(self._registry, seen, self._name)
+
     @cached_property
     def _name(self) -> tuple[str, str]:
         return self._schema_log.named(self.topic)
@@ -152,7 +155,7 @@ class TableMirror:
         """What the table lacks of the topic from before ``change``."""
         pending = self._reached().up_to(self._history.ends(self.topic))
         read = partial(self._history.read, session, self.topic)
-        return read(boundary.before(read, self._registry, self.topic, pending, change.lsn, self._placeholder))
+        return read(boundary.before(read, self._look_up, self.topic, pending, change.lsn, self._placeholder))
 
     def positions(self, session: SparkSession) -> dict[int, int]:
         """Partition to the offset below which everything is in the table as it is now."""
@@ -215,7 +218,7 @@ class TableMirror:
         self._read.update(ends)
 
     def _mirror(self, part: Part) -> None:
-        found = schemas.look_up(self._registry, part.seen, self._name)
+        found = self._look_up(part.seen)
         if found.shape is None:
             self._reject_all(part, found)
             return
@@ -259,7 +262,7 @@ class TableMirror:
         reached = self._known().after(part.offsets)
         pending = reached.up_to(self._history.ends(self.topic))
         read = partial(self._history.read, part.session, self.topic)
-        missing = boundary.before(read, self._registry, self.topic, pending, lsn + 1, self._placeholder)
+        missing = boundary.before(read, self._look_up, self.topic, pending, lsn + 1, self._placeholder)
         if not missing:
             return None
         more = reduce(DataFrame.unionByName, (records.select(part.raw.columns) for _, records in read(missing)))
