@@ -6,7 +6,7 @@ from enum import StrEnum
 
 import psycopg
 
-from pipelines.sources.postgres.capture import PUBLICATION, ROLE
+from pipelines.sources.postgres.capture import PUBLICATION, ROLE, SLOT
 from pipelines.sources.postgres.names import need_escapes, why_unusable
 
 
@@ -184,6 +184,13 @@ def read_names(connection: psycopg.Connection, slot: str) -> list[Named]:
         return []
     found = connection.execute(_NAMES, (slot,)).fetchall()
     return [Named(schema, table, tuple(columns)) for schema, table, columns in found]
+
+
+def why_left_out(connection: psycopg.Connection, source: str, schemas: Sequence[str]) -> dict[str, str]:
+    """``schema.table`` of every table that capture doesn't read, and the reason."""
+    unusable = misnamed(source, read_names(connection, SLOT))
+    found = (classify(state, unusable) for state in read_states(connection, schemas) if not state.is_partition)
+    return {table.name: table.reason or "" for table in found if table.mode is Mode.LEFT_OUT}
 
 
 @dataclass(frozen=True)
