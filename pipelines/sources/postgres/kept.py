@@ -16,6 +16,11 @@ PRINTED = {
 }  # fmt: skip
 
 
-def lost(source_type: str) -> str | None:
-    """What of a value of this type (as the connector names it, in capitals) isn't in the events; None: nothing."""
+def lost(source_type: str, without_null: bool = False) -> str | None:
+    """What of a value of this type (as the connector names it, in capitals) isn't in the events; None: nothing.
+
+    ``without_null``: the events' schema has no null among an array's elements.
+    """
+    if without_null:
+        return f"the whole array where an element is null; {UNBOUNDED}"
     return _LOST.get(source_type) or (UNBOUNDED if source_type.startswith("_") else None)

@@ -23,6 +23,7 @@ RESERVED = {
 
 _PLAIN = re.compile(r"[A-Za-z0-9._-]")
 _ESCAPED = re.compile(r"_u[0-9a-f]{3,4}")
+_NOT_AVRO = re.compile(r"(^|\.)([0-9.]|$)")
 _UNDERSCORES = 48
 ESCAPED_UNDERSCORE = "_u005f"
 
@@ -68,6 +69,8 @@ def column_names(envelope: Mapping[str, Any]) -> dict[str, str]:
 
 def why_unusable(source: str, schema: str, table: str, columns: Iterable[str]) -> str | None:
     """Why a table can't be mirrored under its own names, and what to do; None if it can."""
+    if _NOT_AVRO.search(f"{schema}.{table}"):
+        return "its name begins with a digit, or a part of it between dots does, which Avro doesn't allow (rename it)"
     if len(topic_name(source, schema, table)) > MAX_TOPIC_LENGTH:
         return f"its name, with escapes, makes a topic name of more than {MAX_TOPIC_LENGTH} characters (rename it)"
     for column in columns:

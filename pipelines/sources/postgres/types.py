@@ -135,7 +135,8 @@ def lake_type(avro: Any) -> LakeType:
     if isinstance(avro, str):
         avro = {"type": avro}
     said = avro.get("connect.parameters", {}).get(SOURCE_TYPE, "")
-    return replace(_lake_type(avro, said), lost=lost(said))
+    without_null = avro.get("type") == "array" and "null" not in avro["items"]
+    return replace(_lake_type(avro, said), lost=lost(said, without_null=without_null))
 
 
 def _lake_type(avro: dict[str, Any], said: str) -> LakeType:

@@ -39,6 +39,8 @@ def test_a_topic_of_no_known_table_is_taken_by_its_name() -> None:
         ("any characters but a dot", 'na-me.$`"', ["my col", "größe", "$a", "op", "Select"], None),
         ("many characters that are escaped", "-$" * 31, ["id"], None),
         ("longer than Kafka allows", "$" * 63, ["id"], "rename it"),
+        ("a digit first", "1st", ["id"], "begins with a digit"),
+        ("a digit after a dot", "a.1", ["id"], "begins with a digit"),
         ("a dot", "t", ["id", "a.b"], "the column a.b has a dot"),
         ("a name of the lake's", "t", ["id", "_LSN"], "the column _LSN has a name that the lake uses"),
         ("a name of Iceberg's", "t", ["_partition"], "the column _partition"),
