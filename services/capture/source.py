@@ -6,7 +6,7 @@ import psycopg
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential
 from tenacity.nap import sleep_using_event
 
-from pipelines.sources.postgres.capture import ROLE, SLOT, Capture, pattern, prepare_sql
+from pipelines.sources.postgres.capture import ROLE, SLOT, Capture, collection, prepare_sql
 from pipelines.sources.postgres.capture_tables import LeftOut, left_out, read_names, read_states
 from services.capture.errors import NotReady, Refused
 from services.capture.settings import APPLICATION, CaptureSettings
@@ -62,7 +62,7 @@ class Source:
                 connection.execute(
                     "INSERT INTO lakehouse.signal (id, type, data) SELECT gen_random_uuid()::text, 'execute-snapshot',"
                     " json_build_object('type', 'incremental', 'data-collections', %s::text[])::text",
-                    ([pattern(name) for name in sorted(tables)],),
+                    ([collection(name) for name in sorted(tables)],),
                 )
         except psycopg.Error as error:
             raise NotReady(f"the snapshot can't be asked for: {_line(error)}; see `make logs s=source-db`") from None

@@ -93,7 +93,7 @@ def connector_config(capture: Capture) -> dict[str, str]:
         "slot.failover": "false",
         "publication.name": PUBLICATION,
         "publication.autocreate.mode": "disabled",
-        "schema.include.list": ",".join(map(pattern, _with_own(capture.schemas))),
+        "schema.include.list": ",".join(map(_pattern, _with_own(capture.schemas))),
         # Rows and the log position reach Kafka in one transaction: a crash repeats nothing.
         "exactly.once.support": "required",
         "transaction.boundary": "poll",
@@ -131,9 +131,9 @@ def connector_config(capture: Capture) -> dict[str, str]:
         "unavailable.value.placeholder": capture.unavailable_value,
     }
     if capture.left_out:
-        config["table.exclude.list"] = ",".join(map(pattern, sorted(capture.left_out)))
+        config["table.exclude.list"] = ",".join(map(_pattern, sorted(capture.left_out)))
     if capture.generated:
-        config["column.exclude.list"] = ",".join(map(pattern, sorted(capture.generated)))
+        config["column.exclude.list"] = ",".join(map(_pattern, sorted(capture.generated)))
     return config | routing() | _topics(capture) | _converter("key", capture) | _converter("value", capture)
 
 
@@ -178,9 +178,14 @@ def _with_own(schemas: Iterable[str]) -> list[str]:
     return list(dict.fromkeys([*schemas, OWN_SCHEMA]))
 
 
-def pattern(name: str) -> str:
-    """A name as one of Debezium's (comma-separated) regular expressions, matching only itself, in its own case."""
+def _pattern(name: str) -> str:
+    """A name as one of Debezium's comma-separated regular expressions, matching only itself, in its own case."""
     return "(?-i)" + re.escape(name).replace(",", r"\x2c")
+
+
+def collection(table: str) -> str:
+    """A table (``schema.table``) as a signal names it (see ``lakehouse.only`` in capture.sql)."""
+    return table if re.fullmatch(r"[\w ]+\.[\w ]+", table) else re.escape(table)
 
 
 _SCRIPT = Path(__file__).with_name("capture.sql")

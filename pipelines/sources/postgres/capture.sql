@@ -185,10 +185,12 @@ JOIN pg_namespace n ON n.oid = pn.pnnspid AND n.nspname <> 'lakehouse'
 JOIN pg_class c ON c.relnamespace = n.oid AND c.relkind IN ('r', 'p') AND c.relpersistence = 'p' AND NOT c.relispartition
 WHERE p.pubname = ${publication_literal};
 
--- A table as one of Debezium's regular expressions, matching only itself.
+-- A table as a signal names it: by its name, which Debezium also finds in the source where it hasn't met the table yet;
+-- only where that isn't a regular expression of itself, by one that is.
 CREATE OR REPLACE FUNCTION lakehouse.only(schema_name text, table_name text) RETURNS text
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $function$
-  SELECT '(?-i)' || regexp_replace(schema_name || '.' || table_name, '([^[:alnum:]_])', '\\\1', 'g')
+  SELECT CASE WHEN schema_name || table_name ~ '^[[:alnum:]_ ]+$' THEN schema_name || '.' || table_name
+              ELSE regexp_replace(schema_name || '.' || table_name, '([^[:alnum:]_])', '\\\1', 'g') END
 $function$;
 
 -- Asks for the rows that a table has, read beside the stream of changes.

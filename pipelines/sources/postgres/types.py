@@ -78,7 +78,7 @@ def _bits(value: Column, length: int | None) -> Column:
         return F.coalesce(F.getbit(octet, place % 8), F.lit(0)).cast("string")
 
     text = F.array_join(F.transform(places, bit), "")
-    return text if length else F.ltrim(text, F.lit("0"))
+    return text if length else F.regexp_replace(text, "^0+", "")
 
 
 def _time_of_day(value: Column) -> Column:
@@ -275,7 +275,7 @@ def is_unavailable(value: Column, avro: Any, placeholder: str) -> Column:
         found = value == F.lit(placeholder)
     elif kind == "bytes":
         found = value == F.lit(placeholder.encode())
-    elif kind == "array":
+    elif kind == "array" and _base(_items(avro)) in ("string", "bytes", "int", "long"):
         found = value == _placeholder_list(_base(_items(avro)), placeholder)
     else:
         found = F.lit(False)

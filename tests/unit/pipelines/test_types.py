@@ -158,6 +158,13 @@ def test_a_value_out_of_range_becomes_null_so_that_admit_can_reject_it(spark: Sp
             True,
         ),
         ("int[] kept", {"type": "array", "items": ["null", "int"]}, "array<int>", [1, None], False),
+        (
+            "boolean[] is never left out",
+            {"type": "array", "items": ["null", "boolean"]},
+            "array<boolean>",
+            [True],
+            False,
+        ),
         ("a number is never left out", "long", "bigint", 5, False),
     ],
 )
