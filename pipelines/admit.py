@@ -16,8 +16,9 @@ UNKNOWN_ROW = "unknown_row"
 
 EXPLANATIONS = {
     "not_avro": "the value isn't in Confluent's wire format (a zero byte, a schema id, Avro)",
-    "unknown_schema": "the schema registry has no schema of this id",
+    "unknown_schema": "the schema registry has no schema of this id, or none that it can read",
     "foreign_schema": "the schema isn't that of a change event of this topic's table",
+    "foreign_table": "the event is one of another table than this topic's",
     "unsupported_type": "a column has a type which the lake can't hold yet",
     "undecodable": "the bytes don't decode with the schema they name, or hold no row",
     "unrepresentable_value": "a value is outside what the lake's type can hold",

@@ -6,7 +6,7 @@ from typing import Any
 
 from pipelines.fold import TECHNICAL
 from pipelines.schema_plan import Change
-from pipelines.sources.postgres.envelope import TableShape
+from pipelines.sources.postgres.envelope import SourceColumn, TableShape
 
 TECHNICAL_TYPES = {
     "_kafka_partition": "int", "_kafka_offset": "long", "_lsn": "long", "_committed_at": "timestamptz", "_op": "string",
@@ -22,6 +22,7 @@ def iceberg_schema(shape: TableShape, keys: Sequence[str]) -> dict[str, Any]:
             "name": c.name,
             "required": c.name in keys,
             "type": identifiers.number(c.type.iceberg),
+            **_doc(c),
         }
         for c in shape.columns
     ]
@@ -32,16 +33,22 @@ def iceberg_schema(shape: TableShape, keys: Sequence[str]) -> dict[str, Any]:
     return {"type": "struct", "schema-id": 0, "identifier-field-ids": key_ids, "fields": fields}
 
 
-def steps(jvm: Any, found: Sequence[Change]) -> list[Callable[[Any], Any]]:
-    """These changes, as steps of :meth:`pipelines.iceberg.LakeTable.alter`.
+def _doc(column: SourceColumn) -> dict[str, str]:
+    return {"doc": f"not exact; lost: {column.type.lost}"} if column.type.lost else {}
+
+
+def steps(jvm: Any, found: Sequence[Change], columns: Sequence[SourceColumn]) -> list[Callable[[Any], Any]]:
+    """These changes, as steps of :meth:`pipelines.iceberg.LakeTable.alter`; ``columns``: what the table is to have.
 
     What is dropped goes first; then new names, by way of names that nothing has; then types and new columns.
     """
     renames = [(change.column, change.to) for change in found if change.kind == "rename"]
     aside = {old: f"__renamed_{index}" for index, (old, _) in enumerate(renames)}
     identifiers = _Identifiers()
+    docs = {column.name: _doc(column) for column in columns}
     fresh = [
         {"id": identifiers.take(), "name": c.column, "required": False, "type": identifiers.number(c.to)}
+        | docs.get(c.column, {})
         for c in found
         if c.kind in ("add", "replace")
     ]

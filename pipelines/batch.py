@@ -24,6 +24,7 @@ from pipelines.profile import TopicProfile, profile
 from pipelines.registry import SchemaRegistry
 from pipelines.settings import MirrorSettings
 from pipelines.sources.postgres.capture import HEARTBEAT_TABLE
+from pipelines.sources.postgres.names import topic_name
 from pipelines.sources.postgres.schema_log import SchemaLog
 from pipelines.spec import Specs
 from pipelines.table import TableMirror
@@ -127,7 +128,7 @@ class BatchMirror:
         """Topics whose tables' schema the log has news of: at first of all, then when a batch has records of it."""
         if self._tables and self._schema_log.topic not in topics:
             return set()
-        return {f"{self._settings.source_name}.{schema}.{name}" for schema, name in self._schema_log.catch_up()}
+        return {topic_name(self._settings.source_name, *table) for table in self._schema_log.catch_up()}
 
     def _one(self, batch: DataFrame, seen: TopicProfile, planned: Ranges, number: int, altered: bool) -> Outcome:
         mirror = self._tables.get(seen.topic)
@@ -135,7 +136,7 @@ class BatchMirror:
             mirror = self._tables[seen.topic] = TableMirror(
                 seen.topic, self._settings.source_name, PIPELINE, self._registry, self._letters, self._history,
                 self._schema_log, self._parking, self._settings.unavailable_value, self._settings.dead_letter_share,
-                self._specs.schema_policy(*seen.topic.split(".", 2)[1:]),
+                self._specs.schema_policy(*self._schema_log.named(seen.topic)),
             )  # fmt: skip
         with self._session() as session:
             return mirror.mirror(batch, seen, planned, number, session, altered)

@@ -10,22 +10,22 @@ from pyspark.sql import functions as F
 
 from pipelines.decode import decode
 from pipelines.ledger import Ranges
-from pipelines.profile import profile
-from pipelines.registry import SchemaRegistry
-from pipelines.schemas import Schemas, look_up
+from pipelines.profile import TopicProfile, profile
+from pipelines.schemas import Schemas
 
 Read = Callable[[Ranges], Iterator[tuple[Ranges, DataFrame]]]
+LookUp = Callable[[TopicProfile], Schemas]
 
 
 def before(
-    read: Read, registry: SchemaRegistry, topic: str, pending: Ranges, lsn: int, placeholder: str
+    read: Read, look_up: LookUp, topic: str, pending: Ranges, lsn: int, placeholder: str
 ) -> dict[int, tuple[int, int]]:
     """The part of ``pending`` that is older than ``lsn``: each partition's offsets below its first newer record."""
     cut: dict[int, int] = {}
     for _, records in read(pending):
         seen = profile(records).get(topic)
         if seen is not None:
-            cut = {**_first_newer(records, look_up(registry, seen), lsn, placeholder), **cut}
+            cut = {**_first_newer(records, look_up(seen), lsn, placeholder), **cut}
     ranges = {partition: (start, min(end, cut.get(partition, end))) for partition, (start, end) in pending.items()}
     return {partition: (start, end) for partition, (start, end) in ranges.items() if start < end}
 

@@ -11,6 +11,7 @@ change), ``replayed`` (whether it had been a dead letter) and
 Bytes that can't be decoded give a problem, never an error.
 """
 
+import json
 from collections.abc import Mapping
 
 from pyspark.sql import Column, DataFrame
@@ -27,6 +28,7 @@ OLD_KEY_HEADER, NEW_KEY_HEADER = "__debezium.oldkey", "__debezium.newkey"
 NOT_AVRO = "not_avro"
 UNKNOWN_SCHEMA = "unknown_schema"
 UNDECODABLE = "undecodable"
+FOREIGN_TABLE = "foreign_table"
 UNREPRESENTABLE = "unrepresentable_value"
 
 
@@ -54,7 +56,7 @@ def decode(
     image = F.when(F.col("event.op") == "d", F.col("event.before")).otherwise(F.col("event.after"))
     old = F.when(F.col("event.op").isin("u", "d"), F.col("event.before"))
     opened = decoded.select(
-        "partition", "offset", "headers", "schema_id", _old_key().alias("old_key"), "event", image.alias("image"),
+        "partition", "offset", "headers", "schema_id", _old_key(shape).alias("old_key"), "event", image.alias("image"),
         *([old.alias("old")] if keyless else []),
     )  # fmt: skip
     if keyless:
@@ -87,9 +89,15 @@ def _event(shape: TableShape, writers: Mapping[int, str]) -> Column:
     return event
 
 
-def _old_key() -> Column:
+def _old_key(shape: TableShape) -> Column:
     header = F.filter(F.col("headers"), lambda h: h["key"] == F.lit(OLD_KEY_HEADER))
-    return F.get(header, 0)["value"].cast("string")
+    old_key = F.get(header, 0)["value"].cast("string")
+    for column in shape.columns:
+        if column.field != column.name:
+            # A quote within a value is escaped, so that this can only be the name.
+            was, name = (F.lit(f"{json.dumps(text, ensure_ascii=False)}:") for text in (column.field, column.name))
+            old_key = F.replace(old_key, was, name)
+    return old_key
 
 
 def _lsn() -> Column:
@@ -101,7 +109,7 @@ def _lsn() -> Column:
 
 
 def _raw(column: SourceColumn, image: str = "image") -> Column:
-    return F.col(image).getField(column.name)
+    return F.col(image).getField(column.field)
 
 
 def _value(column: SourceColumn, image: str = "image") -> Column:
@@ -118,7 +126,7 @@ def _completed(shape: TableShape, placeholder: str) -> Column:
         left_out = is_unavailable(_raw(column), column.avro, placeholder)
         return F.when(left_out & F.col("old").isNotNull(), _raw(column, "old")).otherwise(_raw(column))
 
-    return F.when(F.col("image").isNotNull(), F.struct(*[value(c).alias(c.name) for c in shape.columns]))
+    return F.when(F.col("image").isNotNull(), F.struct(*[value(c).alias(c.field) for c in shape.columns]))
 
 
 def _before(shape: TableShape) -> Column:
@@ -138,6 +146,8 @@ def _problem(shape: TableShape, rejected: Mapping[int, str], placeholder: str, k
     problem = schema_problem(F.col("schema_id"), rejected)
     has_row = F.col("image").isNotNull() | (F.col("event.op") == "t")
     problem = problem.when(F.col("event.op").isNull() | ~has_row | _lsn().isNull(), F.lit(UNDECODABLE))
+    said = F.concat_ws(".", "event.source.schema", "event.source.table")
+    problem = problem.when(said != F.lit(f"{shape.schema_name}.{shape.table_name}"), F.lit(FOREIGN_TABLE))
     # Where there is a key, a delete needs no more than that.
     images = {"image": F.lit(True), "old": F.lit(True)} if keyless else {"image": F.col("event.op") != "d"}
     for image, used in images.items():

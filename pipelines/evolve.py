@@ -120,7 +120,7 @@ def fit(
         return []
     properties = {**_columns(table, wanted, versions, found), **_version(table, wanted, found)}
     failpoint("before-alter")
-    table.alter(alter.steps(lake.jvm, found), properties)
+    table.alter(alter.steps(lake.jvm, found, wanted.columns), properties)
     return found
 
 
@@ -143,7 +143,7 @@ def rekey(
     differences += ["the spec freezes the key"] if policy.key == FREEZE else []
     _refuse(table, differences)
     free = partial(alter.set_key, was=[key for key in has.keys if key in table.column_types], keys=())
-    table.alter([free, *alter.steps(lake.jvm, found)], _columns(table, wanted, versions, found))
+    table.alter([free, *alter.steps(lake.jvm, found, wanted.columns)], _columns(table, wanted, versions, found))
     backfill(session, table)
     failpoint("amid-rekey")
     _drop_unkeyed(session, table, wanted.keys, _reread_since(has, versions))

@@ -7,6 +7,7 @@ from pyspark.sql import functions as F
 
 from pipelines.admit import TRUNCATE
 from pipelines.fold import CREATES
+from pipelines.identifiers import quote
 from pipelines.inherit import any_unavailable
 from pipelines.sources.postgres.envelope import TableShape
 
@@ -64,7 +65,7 @@ def key_among(changes: DataFrame, shape: TableShape, keys: tuple[str, ...]) -> t
     key = next((name for name in keys if types[name] in LISTABLE), None)
     if key is None:
         return None
-    values = tuple(row[0] for row in changes.select(F.col(f"`{key}`")).distinct().collect())
+    values = tuple(row[0] for row in changes.select(F.col(quote(key))).distinct().collect())
     return (key, values) if values else None
 
 

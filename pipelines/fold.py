@@ -13,6 +13,7 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from pipelines.identifiers import quote
 from pipelines.sources.postgres.envelope import TableShape
 
 DELETE, UPSERT = "d", "u"
@@ -73,7 +74,7 @@ def _newest_known(column: str, order: Column) -> Column:
 def _columns(shape: TableShape, has_unavailable: bool) -> list[Column]:
     row = F.col("newest").getField("row")
     toastable = {column.name for column in shape.toastable} if has_unavailable else set()
-    known = {name: F.col(f"`known_{name.replace('`', '``')}`") for name in toastable}
+    known = {name: F.col(quote(f"known_{name}")) for name in toastable}
     deleted = F.col("newest.op") == DELETE
     lost = reduce(
         Column.__or__, [F.coalesce(value.getField("lost"), F.lit(False)) for value in known.values()], F.lit(False)

@@ -15,6 +15,7 @@ from pyspark.sql.types import StructType
 
 from pipelines.admit import UNAVAILABLE
 from pipelines.fold import CREATES, DELETE, KEEP, LOST
+from pipelines.identifiers import quote
 from pipelines.sources.postgres.envelope import TableShape
 
 MAX_KEY_CHANGES = 16
@@ -114,10 +115,10 @@ def _known_values(
         ],
     )
     stored = table.select(
-        F.struct(*[F.col(f"`{key}`").alias(key) for key in keys]).alias("event_key"),
+        F.struct(*[F.col(quote(key)).alias(key) for key in keys]).alias("event_key"),
         F.col("_lsn").alias("event_lsn"),
         F.lit(False).alias("born"),
-        *[F.struct(F.col(f"`{c.name}`").alias("value")).alias(f"value_{i}") for i, c in enumerate(columns)],
+        *[F.struct(F.col(quote(c.name)).alias("value")).alias(f"value_{i}") for i, c in enumerate(columns)],
     )
     same_key = (F.col("ancestor") == F.col("event_key")) & (F.col("event_lsn") < F.col("until"))
     lives = ancestors.join(events.unionByName(stored), same_key)

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from pipelines.settings import MirrorSettings
 from pipelines.sources.postgres.capture import HEARTBEAT_TABLE, SCHEMA_CHANGES
+from pipelines.sources.postgres.names import escaped
 
 OPTIONS = {
     # Where offsets are gone that were asked for, the read fails: never skip.
@@ -28,7 +29,7 @@ def topic_pattern(settings: MirrorSettings) -> str:
     the schema log, which tables follow.
     """
     prefix = re.escape(settings.source_name)
-    schemas = "|".join(re.escape(schema) for schema in settings.schemas)
+    schemas = "|".join(re.escape(escaped(schema)) for schema in settings.schemas)
     # Spark looks for the pattern anywhere in a name, so both ends are tied.
     return rf"^{prefix}\.(({schemas})\..+|{re.escape(HEARTBEAT_TABLE)}|{re.escape(SCHEMA_CHANGES)})$"
 

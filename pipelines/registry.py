@@ -8,7 +8,8 @@ from httpx import HTTPError
 
 from pipelines.errors import RetryBatch, UnknownSchema
 
-NOT_FOUND = 404
+# A 400 is the registry's answer where it holds something that it can't read itself.
+UNKNOWN = (400, 404)
 # The client's own default is to wait for ever.
 ANSWER_SECONDS = 30
 
@@ -26,8 +27,8 @@ class SchemaRegistry:
         try:
             return str(self._client.get_schema(schema_id).schema_str)
         except SchemaRegistryError as error:
-            if error.http_status_code == NOT_FOUND:
-                raise UnknownSchema(f"schema id {schema_id} is not in the registry at {self._url}") from error
+            if error.http_status_code in UNKNOWN:
+                raise UnknownSchema(f"schema id {schema_id} is not in the registry at {self._url}: {error}") from error
             raise RetryBatch(f"the registry at {self._url} failed for schema id {schema_id}: {error}") from error
         except HTTPError as error:
             raise RetryBatch(f"the registry at {self._url} doesn't answer: {error}") from error

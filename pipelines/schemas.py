@@ -1,13 +1,14 @@
 """What the schema registry says of the records in a batch of one topic."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pipelines.decode import UNKNOWN_SCHEMA
 from pipelines.errors import UnknownSchema
 from pipelines.profile import TopicProfile
 from pipelines.registry import SchemaRegistry
-from pipelines.sources.postgres.envelope import NotAChangeEvent, TableShape, key_columns, table_shape
+from pipelines.sources.postgres.envelope import NotAChangeEvent, TableShape, key_fields, table_shape
 from pipelines.sources.postgres.types import UnsupportedType
 
 
@@ -28,14 +29,17 @@ class Schemas:
         return self.written[-1][0] if self.written else None
 
 
-def look_up(registry: SchemaRegistry, seen: TopicProfile) -> Schemas:
-    """The schemas of the ids that ``seen`` has. Raises RetryBatch while the registry doesn't answer."""
+def look_up(registry: SchemaRegistry, seen: TopicProfile, table: tuple[str, str]) -> Schemas:
+    """The schemas of the ids that ``seen`` has, of events of ``table`` (schema and name).
+
+    Raises RetryBatch while the registry doesn't answer.
+    """
     written: dict[str, tuple[TableShape, dict[int, str]]] = {}
     rejected = {}
     for identifier in sorted(seen.schema_ids, key=lambda i: seen.schema_ids[i]):
         try:
             writer = registry.schema(identifier)
-            shape = table_shape(seen.topic, writer)
+            shape = table_shape(seen.topic, table, writer)
         except UnknownSchema:
             rejected[identifier] = UNKNOWN_SCHEMA
         except NotAChangeEvent as error:
@@ -43,16 +47,18 @@ def look_up(registry: SchemaRegistry, seen: TopicProfile) -> Schemas:
         except UnsupportedType as error:
             rejected[identifier] = f"unsupported_type: {error}"
         else:
-            same = json.dumps([(column.name, column.avro) for column in shape.columns])
+            same = json.dumps([shape.namespace, [(column.name, column.avro) for column in shape.columns]])
             _, writers = written.pop(same, (shape, {}))
             written[same] = shape, writers | {identifier: writer}
-    return Schemas(tuple(written.values()), rejected, _keys(registry, seen))
+    shapes = tuple(written.values())
+    called = {column.field: column.name for shape, _ in shapes for column in shape.columns}
+    return Schemas(shapes, rejected, _keys(registry, seen, called))
 
 
-def _keys(registry: SchemaRegistry, seen: TopicProfile) -> tuple[str, ...] | None:
+def _keys(registry: SchemaRegistry, seen: TopicProfile, called: Mapping[str, str]) -> tuple[str, ...] | None:
     for identifier in sorted(seen.key_schema_ids, reverse=True):
         try:
-            return key_columns(registry.schema(identifier))
+            return tuple(called.get(name, name) for name in key_fields(registry.schema(identifier)))
         except (UnknownSchema, NotAChangeEvent):
             continue
     return None

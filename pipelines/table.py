@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import partial, reduce
+from functools import cached_property, partial, reduce
 
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
@@ -16,6 +16,7 @@ from pipelines.failpoints import failpoint
 from pipelines.fold import fold, without_outdated
 from pipelines.history import TopicHistory
 from pipelines.iceberg import Lake, LakeTable
+from pipelines.identifiers import quote
 from pipelines.inherit import inherit, orphans
 from pipelines.merge import MergePlan, append_sql, commit, merge_sql
 from pipelines.parking import Parking
@@ -64,14 +65,16 @@ class TableMirror:
         self._read: dict[int, int] = {}
         self._untold = ledger.Counts()
 
-    @property
+    def _look_up(self, seen: TopicProfile) -> schemas.Schemas:
+        return schemas.look_up(self._registry, seen, self._name)
+
+    @cached_property
     def _name(self) -> tuple[str, str]:
-        _, schema, name = self.topic.split(".", 2)
-        return schema, name
+        return self._schema_log.named(self.topic)
 
     @property
     def _view(self) -> str:
-        return "changes_" + "".join(c if c.isalnum() else f"_{ord(c):x}_" for c in self.topic)
+        return "changes_" + "".join(c if c.islower() or c.isdigit() else f"_{ord(c):x}_" for c in self.topic)
 
     def mirror(
         self,
@@ -160,7 +163,7 @@ class TableMirror:
         """What the table lacks of the topic from before ``change``."""
         pending = self._reached().up_to(self._history.ends(self.topic))
         read = partial(self._history.read, session, self.topic)
-        ranges = boundary.before(read, self._registry, self.topic, pending, change.lsn, self._placeholder)
+        ranges = boundary.before(read, self._look_up, self.topic, pending, change.lsn, self._placeholder)
         return self._history.read(session, self.topic, ranges, whole)
 
     def positions(self, session: SparkSession) -> dict[int, int]:
@@ -224,7 +227,7 @@ class TableMirror:
         self._read.update(ends)
 
     def _mirror(self, part: Part) -> None:
-        found = schemas.look_up(self._registry, part.seen)
+        found = self._look_up(part.seen)
         if found.shape is None:
             self._reject_all(part, found)
             return
@@ -276,7 +279,7 @@ class TableMirror:
         missing: ledger.Ranges = reached.up_to(ends)
         read = partial(self._history.read, part.session, self.topic)
         if keys:
-            missing = boundary.before(read, self._registry, self.topic, missing, facts.moved + 1, self._placeholder)
+            missing = boundary.before(read, self._look_up, self.topic, missing, facts.moved + 1, self._placeholder)
         if not missing or len(ends) == 1:
             return None
         more = reduce(DataFrame.unionByName, (records.select(part.raw.columns) for _, records in read(missing)))
@@ -350,7 +353,7 @@ class TableMirror:
                 changes = changes.persist()
             folded = changes.count() if unavailable or few else folded_count(good, keys)
             if unavailable:
-                lacking = orphans(changes, shape, session.table(table.sql_name).select(*keys)).persist()
+                lacking = orphans(changes, shape, session.table(table.sql_name).select(*map(quote, keys))).persist()
                 lost = lacking.count()
                 if lost:
                     letters.append(rejected(part.raw, lacking))

@@ -6,8 +6,8 @@ import psycopg
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential
 from tenacity.nap import sleep_using_event
 
-from pipelines.sources.postgres.capture import ROLE, Capture, prepare_sql
-from pipelines.sources.postgres.capture_tables import LeftOut, left_out, read_states
+from pipelines.sources.postgres.capture import ROLE, SLOT, Capture, collection, prepare_sql
+from pipelines.sources.postgres.capture_tables import LeftOut, left_out, read_names, read_states
 from services.capture.errors import NotReady, Refused
 from services.capture.settings import APPLICATION, CaptureSettings
 from services.capture.stopping import Stop
@@ -51,7 +51,7 @@ class Source:
             with self._connect() as connection:
                 connection.execute("SET lock_timeout = '2s'")
                 row = connection.execute("SELECT lakehouse.prepare_tables(), lakehouse.log_schemas()").fetchone()
-                return (row[0] if row else 0), left_out(read_states(connection, self.settings.schemas))
+                return (row[0] if row else 0), self._left_out(connection)
         except psycopg.Error as error:
             raise NotReady(f"the source can't be looked after: {_line(error)}; see `make logs s=source-db`") from None
 
@@ -62,7 +62,7 @@ class Source:
                 connection.execute(
                     "INSERT INTO lakehouse.signal (id, type, data) SELECT gen_random_uuid()::text, 'execute-snapshot',"
                     " json_build_object('type', 'incremental', 'data-collections', %s::text[])::text",
-                    (sorted(tables),),
+                    ([collection(name) for name in sorted(tables)],),
                 )
         except psycopg.Error as error:
             raise NotReady(f"the snapshot can't be asked for: {_line(error)}; see `make logs s=source-db`") from None
@@ -75,6 +75,7 @@ class Source:
             source_name=settings.source_name, schemas=settings.schemas, registry_url=settings.registry_native_url,
             unavailable_value=settings.unavailable_value, topic_partitions=settings.table_topic_partitions,
             left_out=tuple(excluded.tables | excluded.partitions), generated=tuple(excluded.generated),
+            escaped=excluded.escaped,
         )  # fmt: skip
 
     def _prepare(self) -> LeftOut:
@@ -85,7 +86,11 @@ class Source:
             verifier = connection.pgconn.encrypt_password(password, ROLE.encode(), b"scram-sha-256").decode()
             script = prepare_sql(settings.schemas, password=verifier, owner=settings.source_db_owner)
             connection.execute(script.encode())
-            return left_out(read_states(connection, settings.schemas))
+            return self._left_out(connection)
+
+    def _left_out(self, connection: psycopg.Connection) -> LeftOut:
+        states, names = read_states(connection, self.settings.schemas), read_names(connection, SLOT)
+        return left_out(self.settings.source_name, states, names)
 
     def _connect(self) -> psycopg.Connection:
         settings = self.settings

@@ -4,7 +4,15 @@ import psycopg
 from pydantic import BaseModel, ConfigDict
 
 from pipelines.sources.postgres.capture import SLOT
-from pipelines.sources.postgres.capture_tables import Mode, TableCapture, classify, read_slot, read_states
+from pipelines.sources.postgres.capture_tables import (
+    Mode,
+    TableCapture,
+    classify,
+    misnamed,
+    read_names,
+    read_slot,
+    read_states,
+)
 from services.capture import health
 from services.capture.connect import Connect
 from services.capture.errors import NotReady
@@ -53,7 +61,8 @@ def report(settings: StatusSettings | None = None) -> CaptureReport:
         settings.conninfo(settings.source_db_owner, settings.shop_password, APPLICATION)
     ) as connection:
         slot = read_slot(connection, SLOT)
-        tables = [classify(s) for s in read_states(connection, settings.schemas) if not s.is_partition]
+        unusable = misnamed(settings.source_name, read_names(connection, SLOT))
+        tables = [classify(s, unusable) for s in read_states(connection, settings.schemas) if not s.is_partition]
     lost = slot is not None and slot.wal_status == "lost"
     error = error or ("the replication slot fell too far behind, and the log it needs is gone" if lost else None)
     return CaptureReport(

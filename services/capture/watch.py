@@ -112,7 +112,7 @@ class Watcher:
             self.source.snapshot_again(self.to_copy)
             self.log.info("tables taken in", tables=sorted(self.to_copy))
             self.to_copy = frozenset()
-        if excluded.tables != self.excluded.tables:
+        if (excluded.tables, excluded.escaped) != (self.excluded.tables, self.excluded.escaped):
             self._register(excluded)
             self.to_copy |= self.excluded.tables - excluded.tables
             self.excluded = excluded

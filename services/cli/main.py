@@ -188,7 +188,9 @@ def print_report(report: Report) -> None:
         for line in details(table):
             out.print(line, markup=False, highlight=False, soft_wrap=True)
     for name in report.not_captured:
-        out.print(f"not captured: {name} (not in the publication; see `make status`)", markup=False, highlight=False)
+        out.print(f"not captured: {name} (see `make status`)", markup=False, highlight=False)
+    for name in report.only_in_lake:
+        out.print(f"only in the lake: {name} (its source table is gone or renamed)", markup=False, highlight=False)
     rows = sum(table.rows_source for table in report.tables)
     verdict = (
         "[bold green]The lake equals its source[/]" if report.equal else "[bold red]The lake differs from its source[/]"

@@ -71,7 +71,7 @@ def facts(table: LakeTable, lags: Offsets, held: Mapping[str, str]) -> TableFact
         freshness_seconds=0.0 if lag == 0 else _age_of_newest(table),
         held=held.get(topic or ""),
         positions={str(p): offset for p, offset in sorted(ledger_of(table).positions.items())},
-        columns=[{"name": f.name, "type": str(f.field_type), "required": f.required, "key": f.name in key}
+        columns=[{"name": f.name, "type": str(f.field_type), "required": f.required, "key": f.name in key, "doc": f.doc}
                  for f in table.schema().fields],
     )  # fmt: skip
 
@@ -177,7 +177,7 @@ def show_table(name: Annotated[str, typer.Argument(metavar="TABLE")], as_json: A
         out.print(f"{label:>10}  {value}", markup=False, highlight=False, soft_wrap=True)
     columns = Table("column", "type", "")
     for column in found.columns:
-        columns.add_row(column["name"], column["type"], "key" if column["key"] else "")
+        columns.add_row(column["name"], column["type"], "key" if column["key"] else column["doc"] or "")
     out.print(columns)
     grid = Table("snapshot", "committed", "operation", "batch", "offsets")
     for item in history:

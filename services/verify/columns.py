@@ -30,7 +30,7 @@ class ComparedColumn:
                 return f"list_transform({items}, lambda item: unhex(substr(item, 3)))"
             return items if self.kind == "VARCHAR[]" else f"TRY_CAST({items} AS {self.kind})"
         if self.kind == "BLOB":
-            return f"unhex({text})"
+            return f"unhex({text})" if self.source.base == "bytea" else f"encode({text})"
         if self.kind.startswith(("DATE", "TIMESTAMP")):
             before_christ = f"regexp_replace({text}, '^(\\S+)(.*) BC$', '\\1 (BC)\\2')"
             text = f"CASE WHEN ends_with({text}, ' BC') THEN {before_christ} ELSE {text} END"
@@ -83,8 +83,14 @@ def plan(table: SourceTable, lake_types: Mapping[str, str], key: tuple[str, ...]
             skipped[column.name] = "generated in the source, and PostgreSQL doesn't publish generated columns"
         elif lake is None:
             problems.append(f"column {column.name} is missing in the lake")
-        elif kind is None:
+        elif kind is None and lake != "BLOB":
             skipped[column.name] = f"no exact comparison for the type {column.declared}"
+        elif kind is None:
+            # The connector sends the bytes of what PostgreSQL prints of a type that it doesn't know.
+            compared.append(ComparedColumn(column, "BLOB", lake))
+        elif kind.startswith("DECIMAL") and lake == "VARCHAR":
+            # A domain over a numeric is text.
+            compared.append(ComparedColumn(column, lake, lake))
         elif not _comparable(kind, lake):
             problems.append(
                 f"column {column.name} is {column.declared} in the source, which {lake} in the lake can't hold"

@@ -82,6 +82,14 @@ def pinned_rows(connection: duckdb.DuckDBPyConnection, pinned: PinnedTable, name
     return f"(SELECT {outputs} FROM {rows} p{' WHERE ' + left if deletes else ''})"
 
 
+def count_beyond(connection: duckdb.DuckDBPyConnection, pinned: PinnedTable, lsn: int) -> int:
+    """How many of the pinned rows have a greater log position than ``lsn``."""
+    row = connection.execute(
+        f"SELECT count(*) FROM {pinned_rows(connection, pinned, [])} WHERE lsn > {lsn:d}"
+    ).fetchone()
+    return int(row[0]) if row else 0
+
+
 def _stage_deleted(connection: duckdb.DuckDBPyConnection, table: Table, files: Sequence[DataFile]) -> None:
     """The table DELETED: data file and position of each deleted row.
 

@@ -18,6 +18,7 @@ from pipelines.kafka import (
 )
 from pipelines.position import GROUP
 from pipelines.sources.postgres.capture import SCHEMA_CHANGES
+from pipelines.sources.postgres.names import escaped
 from services.verify.errors import Unreachable
 
 Offsets = dict[TopicPartitionKey, int]
@@ -28,7 +29,7 @@ class KafkaOffsets:
 
     def __init__(self, bootstrap: str, source: str, schemas: tuple[str, ...]) -> None:
         self._bootstrap = bootstrap
-        self._prefixes = tuple(f"{source}.{schema}." for schema in schemas)
+        self._prefixes = tuple(f"{source}.{escaped(schema)}." for schema in schemas)
         self._schema_log = f"{source}.{SCHEMA_CHANGES}"
         self._admin = AdminClient(client_config(bootstrap))
 

@@ -39,6 +39,13 @@ class Position:
     lsn: str
     ends: Offsets
     starts: Offsets
+
+    @property
+    def position(self) -> int:
+        """``lsn`` as a number."""
+        high, low = self.lsn.split("/")
+        return (int(high, 16) << 32) + int(low, 16)
+
     held: Mapping[str, str] = field(default_factory=dict)
 
 

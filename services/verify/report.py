@@ -58,6 +58,7 @@ class Report:
     lsn: str
     tables: list[TableReport] = field(default_factory=list)
     not_captured: list[str] = field(default_factory=list)
+    only_in_lake: list[str] = field(default_factory=list)
     seconds: float = 0.0
 
     @property

@@ -11,6 +11,7 @@ from pipelines import avro, kafka
 from pipelines.avro import Undecodable
 from pipelines.errors import RetryBatch, StopPipeline
 from pipelines.registry import SchemaRegistry
+from pipelines.sources.postgres.names import column_names
 from pipelines.sources.postgres.snapshot import Snapshot
 from services.verify.errors import CannotVerify, Unreachable
 from services.verify.overlay import Change
@@ -90,11 +91,12 @@ class Tail:
         position = (message.partition() or 0, message.offset() or 0, op, _lsn(source))
         if op == "t":
             return Change(*position)
-        raw = event["before"] if op == "d" else event["after"]
-        if raw is None or not set(self.key_columns) <= raw.keys():
+        image = event["before"] if op == "d" else event["after"]
+        fields, called = row_fields(schema), column_names(schema)
+        raw = {called[field]: value for field, value in (image or {}).items()}
+        if not raw or not set(self.key_columns) <= raw.keys():
             raise Undecodable("no row, or no key in it")
-        fields = row_fields(schema)
-        old_key = self._old_key(message) if op == "c" else None
+        old_key = self._old_key(message, called) if op == "c" else None
         may_lack = op == "u" or old_key is not None
         before = None
         if op == "u" and not self.key_columns and event["before"] is not None:
@@ -106,11 +108,11 @@ class Tail:
         key = tuple(_hashable(row[k]) for k in self.key_columns)
         return Change(*position, key, row, unavailable, old_key, before)
 
-    def _old_key(self, message: Message) -> tuple[Any, ...] | None:
+    def _old_key(self, message: Message, called: Mapping[str, str]) -> tuple[Any, ...] | None:
         headers: Any = message.headers() or []
         for name, value in headers:
             if name == OLD_KEY_HEADER and value:
-                old = json.loads(value)
+                old = {called[field]: former for field, former in json.loads(value).items()}
                 return tuple(_hashable(old[k]) for k in self.key_columns)
         return None
 

@@ -10,14 +10,15 @@ from typing import Any
 
 import pyarrow as pa
 
+from pipelines.sources.postgres.kept import PRINTED
+from pipelines.sources.postgres.names import column_name, row_of
+
 _MICROSECONDS = 1_000_000
 
 
 def row_fields(envelope: Mapping[str, Any]) -> dict[str, Any]:
     """Column name to Avro schema, from the schema of a change event."""
-    before = next(f["type"] for f in envelope["fields"] if f["name"] == "before")
-    record = next(branch for branch in before if isinstance(branch, dict))
-    return {field["name"]: field["type"] for field in record["fields"]}
+    return {column_name(field): field["type"] for field in row_of(envelope)}
 
 
 def neutral(value: Any, avro: Any) -> Any:
@@ -31,8 +32,9 @@ def neutral(value: Any, avro: Any) -> Any:
     if isinstance(value, Decimal):
         return format(value, "f")
     source = kind.get("connect.parameters", {})
-    if source.get("__debezium.source.column.type") == "NUMERIC" and isinstance(value, str):
-        return _number(value, int(source.get("__debezium.source.column.scale", 0)))
+    said = str(source.get("__debezium.source.column.type"))
+    if said in _TOLD and kind.get("type") in ("string", "bytes"):
+        return _TOLD[said](value, source)
     convert = _BY_MEANING.get(str(kind.get("connect.name")))
     return value if convert is None else convert(value)
 
@@ -52,11 +54,26 @@ def time_of_day(microseconds: int) -> str:
     return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{fraction:06}"
 
 
+def _bits(value: bytes, length: int) -> str:
+    """As PostgreSQL prints them: the least comes last. The connector doesn't tell leading zeros without a length."""
+    number = int.from_bytes(value, "little")
+    return f"{number:0{length}b}" if length or number else ""
+
+
 def _number(text: str, scale: int) -> str:
     """As PostgreSQL prints it. The connector takes a negative scale for one beyond 1000, and fills up with zeros."""
     special = {"NAN": "NaN", "POSITIVE_INFINITY": "Infinity", "NEGATIVE_INFINITY": "-Infinity"}
     return special.get(text) or (text.split(".", maxsplit=1)[0] if scale > 1000 else text)
 
+
+_LENGTH, _SCALE = "__debezium.source.column.length", "__debezium.source.column.scale"
+# By the column's type in the source.
+_TOLD: dict[str, Callable[[Any, Mapping[str, str]], str]] = {
+    "NUMERIC": lambda text, source: _number(text, int(source.get(_SCALE, 0))),
+    "BIT": lambda octets, source: _bits(octets, int(source[_LENGTH])),
+    "VARBIT": lambda octets, _: _bits(octets, 0),
+    **dict.fromkeys(PRINTED, lambda octets, _: octets.decode()),
+}
 
 _BY_MEANING: dict[str, Callable[[Any], Any]] = {
     "io.debezium.time.Timestamp": lambda milliseconds: milliseconds * 1000,

@@ -12,6 +12,8 @@ import duckdb
 import psycopg
 
 from pipelines.sources.postgres import reader
+from pipelines.sources.postgres.capture_tables import why_left_out
+from pipelines.sources.postgres.names import topic_name
 from pipelines.sources.postgres.reader import SourceTable
 from pipelines.sources.postgres.snapshot import Snapshot
 from services.settings import CHECKOUT
@@ -46,10 +48,17 @@ def verify(
     differing keys named per table and kind. Raises NotCaughtUp, Unreachable and CannotVerify.
     """
     started, wanted, done = time.monotonic(), set(tables), []
+    left_out: list[str] = []
+    orphans: list[str] = []
     for _ in range(ROUNDS):
         with connect(settings) as connection:
-            chosen = _chosen(reader.captured_tables(connection, PUBLICATION, settings.schemas), wanted)
-            left_out = [] if wanted else reader.uncaptured_tables(connection, PUBLICATION, settings.schemas)
+            found = reader.captured_tables(connection, PUBLICATION, settings.schemas)
+            unread = why_left_out(connection, settings.source_name, settings.schemas)
+            chosen = _chosen(found, wanted, unread)
+            if not wanted:
+                left_out = reader.uncaptured_tables(connection, PUBLICATION, settings.schemas)
+                left_out += [t.full_name for t in found if t.full_name in unread]
+                orphans = _only_in_lake(settings, {(t.schema, t.name) for t in found})
         near = wait_until_visible(settings, timeout, on_progress, but_held=True)
         report, again = _at_one_position(settings, chosen, near, on_progress, timeout, examples, memory)
         done += report.tables
@@ -58,19 +67,27 @@ def verify(
         wanted = {table.full_name for table in again}
     else:
         raise CannotVerify(f"{', '.join(sorted(wanted))} kept being created or truncated meanwhile. Run verify again.")
-    report.tables, report.not_captured = sorted(done, key=lambda t: t.table), left_out
+    report.tables, report.not_captured, report.only_in_lake = sorted(done, key=lambda t: t.table), left_out, orphans
     report.seconds = time.monotonic() - started
     return report
 
 
-def _chosen(found: list[SourceTable], wanted: set[str]) -> list[SourceTable]:
+def _only_in_lake(settings: StackSettings, captured: set[tuple[str, str]]) -> list[str]:
+    """Tables of the lake whose source tables are gone, or have another name now: they stay as they were."""
+    pinned = (lake.pin(table) for table in lake.tables(lake.open_catalog(settings), settings))
+    return sorted(p.full_name for p in pinned if p and (p.schema, p.source_table) not in captured)
+
+
+def _chosen(found: list[SourceTable], wanted: set[str], unread: Mapping[str, str]) -> list[SourceTable]:
     if not wanted:
-        return found
+        return [t for t in found if t.full_name not in unread]
     chosen = [t for t in found if t.full_name in wanted or (t.name in wanted and t.schema == "public")]
     unknown = wanted - {t.full_name for t in chosen} - {t.name for t in chosen}
     if unknown:
         known = ", ".join(t.full_name for t in found) or "none"
         raise CannotVerify(f"no captured table is called {', '.join(sorted(unknown))}. Captured: {known}.")
+    for name in sorted({t.full_name for t in chosen} & unread.keys()):
+        raise CannotVerify(f"{name} isn't mirrored: {unread[name]}.")
     return chosen
 
 
@@ -116,11 +133,11 @@ def _at_one_position(
             look = _Look(settings, source, connection, snapshot, mirrored, near.held, reached,
                          Decoder(settings.schema_registry_url), on_progress, examples)  # fmt: skip
             for table in chosen:
-                found = _verify_table(look, table, pinned.get((table.schema, table.name)))
-                if found is None or reader.storage(source, table) != files_then[table.full_name]:
+                looked = _verify_table(look, table, pinned.get((table.schema, table.name)))
+                if looked is None or reader.storage(source, table) != files_then[table.full_name]:
                     again.append(table)
                 else:
-                    report.tables.append(found)
+                    report.tables.append(looked)
         source.execute("ROLLBACK")
     return report, again
 
@@ -131,7 +148,7 @@ def _verify_table(look: _Look, table: SourceTable, pinned: lake.PinnedTable | No
     """
     started = time.monotonic()
     report = TableReport(table.full_name)
-    topic = f"{look.settings.source_name}.{table.full_name}"
+    topic = topic_name(look.settings.source_name, table.schema, table.name)
     held = [f"the mirror holds it: {look.held[topic]}"] if topic in look.held else []
     report.problems += held
     if pinned is None:
@@ -151,6 +168,11 @@ def _verify_table(look: _Look, table: SourceTable, pinned: lake.PinnedTable | No
     overlay = _overlay(look, table, pinned, report)
     if overlay is None:
         return None
+    if forged := files.count_beyond(look.duckdb, pinned, look.reached.position):
+        report.problems.append(
+            f"{forged:,} rows come from records with a log position that the source hasn't reached: the connector never"
+            f" sent them to {pinned.topic}, and later changes of these rows' keys aren't merged"
+        )
     staging.stage_lake(look.duckdb, chosen.compared, pinned, overlay)
     _stage_source(look, table, chosen)
     look.on_progress(Progress(table.full_name, "comparing"))

@@ -81,6 +81,10 @@ class Stack:
         script = str(Path(PYTHON).with_name("lakehouse"))
         return json.loads(self._run([script, *arguments, "--json"], timeout, ok))
 
+    def status(self) -> str:
+        """What `make status` shows, whether all is well or not."""
+        return self._run([PYTHON, "-m", "services.runner", "status"], WAIT_SECONDS, ok=(0, 1))
+
     @cached_property
     def endpoints(self) -> dict[str, str]:
         """What `lakehouse env` says."""

@@ -5,6 +5,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from pipelines.sources.postgres.names import routing
+
 ROLE = "debezium"
 PUBLICATION = "lakehouse"
 SLOT = "lakehouse"
@@ -65,13 +67,15 @@ class Capture:
     topic_partitions: int
     left_out: tuple[str, ...] = ()
     generated: tuple[str, ...] = ()
+    escaped: bool = False
     slot: str = SLOT
 
 
 def connector_config(capture: Capture) -> dict[str, str]:
     """The settings of the Debezium connector. No secret among them: the password is a reference that Connect resolves.
 
-    ``left_out`` names tables (``schema.table``) that must not be read, and ``generated`` columns
+    ``escaped``: whether some table's columns can be told apart in Avro only if their names are escaped, which they then
+    are in all tables. ``left_out`` names tables (``schema.table``) that must not be read, and ``generated`` columns
     (``schema.table.column``): their changes aren't in the log, so what the initial snapshot copies would be stale from
     the first change on.
     """
@@ -111,15 +115,18 @@ def connector_config(capture: Capture) -> dict[str, str]:
         "provide.transaction.metadata": "true",
         "skipped.operations": "none",
         "tombstones.on.delete": "true",
-        # As text: the other modes have nothing for NaN and the infinities. The columns tell precision and scale.
+        # As text: the other modes have nothing for NaN and the infinities.
         "decimal.handling.mode": "string",
-        "datatype.propagate.source.type": r".+\.numeric",
+        # The columns tell their true names, types, precision and scale, which the lake's types are made of.
+        "datatype.propagate.source.type": ".+",
+        "schema.name.adjustment.mode": "avro",
         "time.precision.mode": "adaptive_time_microseconds",
         "interval.handling.mode": "string",
         "hstore.handling.mode": "json",
         "binary.handling.mode": "bytes",
         # A type that Debezium doesn't know arrives as bytes: an odd column rather than a missing one.
         "include.unknown.datatypes": "true",
+        "field.name.adjustment.mode": "avro_unicode" if capture.escaped else "avro",
         "extended.headers.enabled": "false",
         "unavailable.value.placeholder": capture.unavailable_value,
     }
@@ -127,7 +134,7 @@ def connector_config(capture: Capture) -> dict[str, str]:
         config["table.exclude.list"] = ",".join(map(_pattern, sorted(capture.left_out)))
     if capture.generated:
         config["column.exclude.list"] = ",".join(map(_pattern, sorted(capture.generated)))
-    return config | _topics(capture) | _converter("key", capture) | _converter("value", capture)
+    return config | routing() | _topics(capture) | _converter("key", capture) | _converter("value", capture)
 
 
 def _topics(capture: Capture) -> dict[str, str]:
@@ -172,8 +179,13 @@ def _with_own(schemas: Iterable[str]) -> list[str]:
 
 
 def _pattern(name: str) -> str:
-    """A name as one of Debezium's comma-separated regular expressions, matching only itself."""
-    return re.escape(name).replace(",", r"\x2c")
+    """A name as one of Debezium's comma-separated regular expressions, matching only itself, in its own case."""
+    return "(?-i)" + re.escape(name).replace(",", r"\x2c")
+
+
+def collection(table: str) -> str:
+    """A table (``schema.table``) as a signal names it (see ``lakehouse.only`` in capture.sql)."""
+    return table if re.fullmatch(r"[\w ]+\.[\w ]+", table) else re.escape(table)
 
 
 _SCRIPT = Path(__file__).with_name("capture.sql")

@@ -185,15 +185,37 @@ JOIN pg_namespace n ON n.oid = pn.pnnspid AND n.nspname <> 'lakehouse'
 JOIN pg_class c ON c.relnamespace = n.oid AND c.relkind IN ('r', 'p') AND c.relpersistence = 'p' AND NOT c.relispartition
 WHERE p.pubname = ${publication_literal};
 
+-- A table as a signal names it: by its name, which Debezium also finds in the source where it hasn't met the table yet;
+-- only where that isn't a regular expression of itself, by one that is.
+CREATE OR REPLACE FUNCTION lakehouse.only(schema_name text, table_name text) RETURNS text
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $function$
+  SELECT CASE WHEN schema_name || table_name ~ '^[[:alnum:]_ ]+$' THEN schema_name || '.' || table_name
+              ELSE regexp_replace(schema_name || '.' || table_name, '([^[:alnum:]_])', '\\\1', 'g') END
+$function$;
+
+-- Asks for the rows that a table has, read beside the stream of changes.
+CREATE OR REPLACE FUNCTION lakehouse.ask_for_rows(schema_name text, table_name text) RETURNS void
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $function$
+  INSERT INTO lakehouse.signal (id, type, data)
+  VALUES (gen_random_uuid()::text, 'execute-snapshot', jsonb_build_object('type', 'incremental', 'data-collections',
+    jsonb_build_array(lakehouse.only(schema_name, table_name)))::text)
+$function$;
+REVOKE ALL ON FUNCTION lakehouse.ask_for_rows(text, text) FROM PUBLIC;
+
 -- Writes down what has changed of the captured tables' columns and keys, and says of how many tables. Where a change
 -- gave older rows new values (a type rewritten, a default that each row computes for itself), asks for their snapshot.
-CREATE OR REPLACE FUNCTION lakehouse.log_schemas() RETURNS integer
+-- `by_ddl`: a statement has just been run, so that a table that is new to capture is so by that statement; the rows that
+-- it brought along (it was renamed, or was a partition, or had another schema) are asked for as well.
+DROP FUNCTION IF EXISTS lakehouse.log_schemas();
+CREATE OR REPLACE FUNCTION lakehouse.log_schemas(by_ddl boolean DEFAULT false) RETURNS integer
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 SET datestyle = 'ISO, YMD' SET timezone = 'UTC' SET bytea_output = 'hex' SET extra_float_digits = 1 AS $function$
 DECLARE
   now_is record;
   was record;
   again boolean;
+  moved boolean;
+  has_rows boolean;
   changed integer := 0;
 BEGIN
   FOR now_is IN SELECT * FROM lakehouse.current_schemas LOOP
@@ -215,14 +237,22 @@ BEGIN
       LEFT JOIN jsonb_array_elements(was.columns::jsonb) AS o(c) ON o.c -> 'attnum' = n.c -> 'attnum'
       WHERE NOT (n.c ->> 'generated')::boolean
     );
+    moved := (was.schema_name, was.table_name) IS DISTINCT FROM (now_is.schema_name, now_is.table_name);
+    IF moved AND was.columns <> '[]' THEN
+      -- The name is free: another table may take it.
+      INSERT INTO lakehouse.schema_changes (lsn, relation, schema_name, table_name, key_columns, columns, reread)
+      VALUES ((pg_current_wal_insert_lsn() - '0/0')::bigint, was.relation, was.schema_name, was.table_name, '[]', '[]', false);
+    END IF;
+    has_rows := false;
+    IF by_ddl AND (moved OR was.columns = '[]') THEN
+      EXECUTE format('SELECT EXISTS (SELECT FROM %I.%I)', now_is.schema_name, now_is.table_name) INTO has_rows;
+    END IF;
     INSERT INTO lakehouse.schema_changes
       (lsn, relation, filenode, schema_name, table_name, key_columns, columns, reread)
     VALUES ((pg_current_wal_insert_lsn() - '0/0')::bigint, now_is.relation, now_is.filenode, now_is.schema_name,
             now_is.table_name, now_is.key_columns, now_is.columns, again);
-    IF again AND now_is.key_columns <> '[]' THEN
-      INSERT INTO lakehouse.signal (id, type, data)
-      VALUES (gen_random_uuid()::text, 'execute-snapshot', jsonb_build_object('type', 'incremental', 'data-collections',
-        jsonb_build_array(now_is.schema_name || '.' || now_is.table_name))::text);
+    IF (again OR has_rows) AND now_is.key_columns <> '[]' THEN
+      PERFORM lakehouse.ask_for_rows(now_is.schema_name, now_is.table_name);
     END IF;
     changed := changed + 1;
   END LOOP;
@@ -231,12 +261,34 @@ BEGIN
     CONTINUE WHEN was.columns = '[]' OR EXISTS (SELECT FROM lakehouse.current_schemas c WHERE c.relation = was.relation);
     INSERT INTO lakehouse.schema_changes (lsn, relation, schema_name, table_name, key_columns, columns, reread)
     VALUES ((pg_current_wal_insert_lsn() - '0/0')::bigint, was.relation, was.schema_name, was.table_name, '[]', '[]', false);
+    -- A table that became a partition brings its rows along.
+    PERFORM lakehouse.ask_for_rows(s.schema_name, s.table_name) FROM pg_class c, lakehouse.current_schemas s
+      WHERE c.oid = was.relation AND c.relispartition AND s.relation = pg_partition_root(c.oid) AND s.key_columns <> '[]';
     changed := changed + 1;
   END LOOP;
   RETURN changed;
 END
 $function$;
-REVOKE ALL ON FUNCTION lakehouse.log_schemas() FROM PUBLIC;
+REVOKE ALL ON FUNCTION lakehouse.log_schemas(boolean) FROM PUBLIC;
+
+-- Refuses what would end capture of every table for good: Debezium (3.7) stops at the mere mention in the log of a table
+-- with columns whose names differ only by case, whether it is to read the table or not.
+CREATE OR REPLACE FUNCTION lakehouse.refuse_unreadable() RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $function$
+DECLARE
+  twins record;
+BEGIN
+  SELECT s.schema_name, s.table_name, string_agg(quote_ident(c ->> 'name'), ' and ') AS names INTO twins
+    FROM lakehouse.current_schemas s, jsonb_array_elements(s.columns::jsonb) c
+    GROUP BY s.schema_name, s.table_name, lower(c ->> 'name') HAVING count(*) > 1 LIMIT 1;
+  IF FOUND THEN
+    RAISE EXCEPTION 'the columns % of %.% differ only by case, and the lakehouse''s connector can''t read such a table',
+      twins.names, quote_ident(twins.schema_name), quote_ident(twins.table_name)
+      USING HINT = 'Rename one of them, or keep the table in a schema that isn''t captured.';
+  END IF;
+END
+$function$;
+REVOKE ALL ON FUNCTION lakehouse.refuse_unreadable() FROM PUBLIC;
 
 -- In the transaction that makes a table, or takes its key away, so that there is no moment in which it can't be updated.
 -- What it does fires it again; by then there is nothing left to do. A table of one session only needs no look.
@@ -246,8 +298,9 @@ BEGIN
   IF TG_TAG LIKE 'DROP%' OR EXISTS (
     SELECT FROM pg_event_trigger_ddl_commands() d WHERE d.schema_name IS DISTINCT FROM 'pg_temp'
   ) THEN
+    PERFORM lakehouse.refuse_unreadable();
     PERFORM lakehouse.prepare_tables();
-    PERFORM lakehouse.log_schemas();
+    PERFORM lakehouse.log_schemas(by_ddl => true);
   END IF;
 END
 $function$;
@@ -260,6 +313,7 @@ CREATE EVENT TRIGGER lakehouse_capture ON ddl_command_end
   EXECUTE FUNCTION lakehouse.on_ddl();
 
 -- The tables that are there already, before the publication shows them to anyone.
+SELECT lakehouse.refuse_unreadable();
 SELECT lakehouse.prepare_tables();
 SELECT lakehouse.log_schemas();
 

@@ -1,12 +1,13 @@
 """What capture does with each table of a source, as the source's own catalog tells it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 import psycopg
 
-from pipelines.sources.postgres.capture import PUBLICATION, ROLE
+from pipelines.sources.postgres.capture import PUBLICATION, ROLE, SLOT
+from pipelines.sources.postgres.names import need_escapes, why_unusable
 
 
 class Mode(StrEnum):
@@ -59,16 +60,34 @@ class TableCapture:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """What the connector must not read: whole tables, partitions (their partitioned table is read), columns."""
+    """What the connector must not read: whole tables, partitions (their partitioned table is read), columns; and
+    whether it must escape the names of columns.
+    """
 
     tables: frozenset[str]
     partitions: frozenset[str]
     generated: frozenset[str]
+    escaped: bool = False
 
 
-def classify(state: TableState) -> TableCapture:
+@dataclass(frozen=True)
+class Named:
+    """The columns of a table in one version that the log may still hold, or that is the newest."""
+
+    schema: str
+    table: str
+    columns: tuple[str, ...]
+
+
+def misnamed(source: str, versions: Sequence[Named]) -> dict[str, str]:
+    """``schema.table`` to the reason why its names can't be mirrored. Pure."""
+    found = ((f"{v.schema}.{v.table}", why_unusable(source, v.schema, v.table, v.columns)) for v in versions)
+    return {name: reason for name, reason in found if reason is not None}
+
+
+def classify(state: TableState, misnamed: Mapping[str, str]) -> TableCapture:
     """The mode of one table. Pure."""
-    if reason := _why_left_out(state):
+    if reason := _why_left_out(state) or misnamed.get(state.name):
         return TableCapture(state.name, Mode.LEFT_OUT, reason)
     if not state.has_primary_key and state.true_key is None:
         if state.identity == "f":
@@ -81,8 +100,10 @@ def classify(state: TableState) -> TableCapture:
     return TableCapture(state.name, Mode.KEYED, "; ".join(filter(None, (key, full))) or None)
 
 
-def left_out(states: Sequence[TableState]) -> LeftOut:
+def left_out(source: str, states: Sequence[TableState], versions: Sequence[Named]) -> LeftOut:
     """What of these tables the connector must not read. Pure.
+
+    A name that can't be mirrored counts as long as the log holds it, whatever became of the table since.
 
     A table that can't be read stays in, so that the snapshot says so. Where nothing is published, the publication is
     missing, and that is no reason to leave everything out.
@@ -95,9 +116,11 @@ def left_out(states: Sequence[TableState]) -> LeftOut:
             if not s.is_partition
             and s.kind != "f"
             and (s.unlogged or s.keyed_falsely or (published and not s.published))
-        ),
+        )
+        | misnamed(source, versions).keys(),
         partitions=frozenset(s.name for s in states if s.is_partition),
         generated=frozenset(f"{s.name}.{column}" for s in states for column in s.generated),
+        escaped=any(need_escapes(version.columns) for version in versions),
     )
 
 
@@ -147,6 +170,32 @@ def read_states(connection: psycopg.Connection, schemas: Sequence[str]) -> list[
     """The tables of these schemas, partitions among them. Any role that may connect can read this."""
     found = connection.execute(_STATES, {"publication": PUBLICATION, "role": ROLE, "schemas": list(schemas)}).fetchall()
     return [TableState(*(*columns, tuple(generated))) for *columns, generated in found]
+
+
+_NAMES = """
+WITH versions AS (
+  SELECT schema_name, table_name, columns, lead(lsn) OVER (PARTITION BY relation ORDER BY id) AS until
+  FROM lakehouse.schema_changes
+)
+SELECT schema_name, table_name, ARRAY(SELECT c ->> 'name' FROM jsonb_array_elements(columns::jsonb) c)
+FROM versions
+WHERE until IS NULL OR until >= (SELECT confirmed_flush_lsn - '0/0' FROM pg_replication_slots WHERE slot_name = %s)
+ORDER BY until NULLS LAST"""
+
+
+def read_names(connection: psycopg.Connection, slot: str) -> list[Named]:
+    """The columns of the captured tables, now and since the slot's position, as the source's schema log tells them."""
+    if connection.execute("SELECT to_regclass('lakehouse.schema_changes') IS NULL").fetchone() == (True,):
+        return []
+    found = connection.execute(_NAMES, (slot,)).fetchall()
+    return [Named(schema, table, tuple(columns)) for schema, table, columns in found]
+
+
+def why_left_out(connection: psycopg.Connection, source: str, schemas: Sequence[str]) -> dict[str, str]:
+    """``schema.table`` of every table that capture doesn't read, and the reason."""
+    unusable = misnamed(source, read_names(connection, SLOT))
+    found = (classify(state, unusable) for state in read_states(connection, schemas) if not state.is_partition)
+    return {table.name: table.reason or "" for table in found if table.mode is Mode.LEFT_OUT}
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from pipelines.sources.postgres.names import ESCAPED_UNDERSCORE, column_name
 from pipelines.sources.postgres.types import LakeType, lake_type
+
+_SOURCE = {"lsn": "long", "ts_us": "long", "sequence": "string", "schema": "string", "table": "string"}
 
 
 class NotAChangeEvent(ValueError):
@@ -14,14 +17,16 @@ class NotAChangeEvent(ValueError):
 
 @dataclass(frozen=True)
 class SourceColumn:
-    """A column of a captured table: its name, its Avro schema in the events, its type in the lake, and whether the
-    source gives it a default (which rows older than the column then show, though no event says so).
+    """A column of a captured table: its name, its Avro schema in the events, its type in the lake, whether the source
+    gives it a default (which rows older than the column then show, though no event says so), and what the events call
+    it: Avro's names have fewer characters.
     """
 
     name: str
     avro: Any
     type: LakeType
     has_default: bool = False
+    field: str = ""
 
 
 @dataclass(frozen=True)
@@ -51,16 +56,13 @@ class TableShape:
             "type": "record",
             "name": "Value",
             "namespace": self.namespace,
-            "fields": [{"name": c.name, "type": _optional(c.avro), "default": None} for c in self.columns],
+            "fields": [{"name": c.field, "type": _optional(c.avro), "default": None} for c in self.columns],
         }
         source = {
             "type": "record",
             "name": "Source",
             "namespace": "io.debezium.connector.postgresql",
-            "fields": [
-                {"name": name, "type": ["null", kind], "default": None}
-                for name, kind in (("lsn", "long"), ("ts_us", "long"), ("sequence", "string"))
-            ],
+            "fields": [{"name": name, "type": ["null", kind], "default": None} for name, kind in _SOURCE.items()],
         }
         fields = [
             {"name": "before", "type": ["null", row], "default": None},
@@ -71,30 +73,30 @@ class TableShape:
         return json.dumps({"type": "record", "name": "Envelope", "namespace": self.namespace, "fields": fields})
 
 
-def table_shape(topic: str, writer_schema: str) -> TableShape:
-    """The table described by the value schema of an event on ``topic`` (``<prefix>.<schema>.<table>``).
+def table_shape(topic: str, table: tuple[str, str], writer_schema: str) -> TableShape:
+    """The table described by the value schema of an event on ``topic``, which is that of ``table`` (schema and name).
 
     Raises NotAChangeEvent when the schema belongs to something else, and UnsupportedType for a column that the lake
     can't hold; both name what they met.
     """
-    parts = topic.split(".")
-    if len(parts) != 3:
-        raise NotAChangeEvent(f"the topic {topic} isn't named <prefix>.<schema>.<table>")
     schema = json.loads(writer_schema)
     if not isinstance(schema, dict):
         raise NotAChangeEvent(f"its schema is {schema}, not {topic}.Envelope")
     fields = {field["name"]: field["type"] for field in schema.get("fields", [])}
-    if schema.get("connect.name") != f"{topic}.Envelope" or not {"before", "after", "op", "source"} <= fields.keys():
+    named = str(schema.get("connect.name")).replace(ESCAPED_UNDERSCORE, "_")
+    # The connector has no dash in the names of schemas.
+    if named != f"{topic.replace('-', '_')}.Envelope" or not {"before", "after", "op", "source"} <= fields.keys():
         raise NotAChangeEvent(f"its schema is {schema.get('connect.name') or schema.get('name')}, not {topic}.Envelope")
     row = next(branch for branch in fields["before"] if isinstance(branch, dict))
     columns = tuple(
-        SourceColumn(f["name"], f["type"], lake_type(f["type"]), f.get("default") is not None) for f in row["fields"]
+        SourceColumn(column_name(f), f["type"], lake_type(f["type"]), f.get("default") is not None, f["name"])
+        for f in row["fields"]
     )
-    return TableShape(topic, parts[1], parts[2], columns, schema["namespace"])
+    return TableShape(topic, *table, columns, schema["namespace"])
 
 
-def key_columns(key_schema: str) -> tuple[str, ...]:
-    """The names of the key's columns, in order, from the Avro schema of an event's key."""
+def key_fields(key_schema: str) -> tuple[str, ...]:
+    """What the events call the key's columns, in order, from the Avro schema of an event's key."""
     schema = json.loads(key_schema)
     if not isinstance(schema, dict) or schema.get("type") != "record":
         raise NotAChangeEvent("its key isn't a record")

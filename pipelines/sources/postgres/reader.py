@@ -12,11 +12,14 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 from psycopg import sql
 
+from pipelines.sources.postgres.kept import PRINTED
 from pipelines.sources.postgres.snapshot import Snapshot
 
 BLOCK_BYTES = 16 << 20
 
-_TEXT = ("text", "varchar", "bpchar", "name", "citext", "json", "jsonb", "xml", "inet", "cidr", "macaddr", "macaddr8")
+_TEXT = ("text", "varchar", "bpchar", "name", "citext", "json", "jsonb", "xml", "inet", "cidr", "macaddr", "macaddr8",
+         "varbit", "int4range", "int8range", "numrange", "daterange", "tsrange", "tstzrange", "tsvector", "ltree",
+         "char", "money", *(name.lower() for name in PRINTED))  # fmt: skip
 DUCKDB_TYPES = {
     "int2": "INTEGER", "int4": "INTEGER", "int8": "BIGINT", "oid": "BIGINT", "bool": "BOOLEAN",
     "float4": "FLOAT", "float8": "DOUBLE", "uuid": "UUID", "bytea": "BLOB", "date": "DATE",
@@ -31,7 +34,7 @@ _SESSION = (
 )  # fmt: skip
 
 _TABLES = """
-SELECT p.schemaname, p.tablename, c.oid
+SELECT p.schemaname, p.tablename, c.oid, c.relkind = 'p'
 FROM pg_publication_tables p
 JOIN pg_namespace n ON n.nspname = p.schemaname
 JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = p.tablename
@@ -88,6 +91,8 @@ class TableColumn:
     def duckdb_type(self) -> str | None:
         """The DuckDB type that holds every finite value of this column exactly, or None where there is none."""
         element = "VARCHAR" if self.is_enum else self._numeric() if self.base == "numeric" else None
+        if self.base == "bit":
+            element = "BOOLEAN" if self.typmod == 1 else "VARCHAR"
         element = element or DUCKDB_TYPES.get(self.base)
         return f"{element}[]" if element and self.is_array else element
 
@@ -104,6 +109,8 @@ class TableColumn:
             return sql.SQL("to_json({}::text[])").format(name)
         if self.base == "bytea":
             return sql.SQL("encode({}, 'hex')").format(name)
+        if self.base == "money":
+            return sql.SQL("{}::numeric").format(name)
         if self.base == "time":
             return sql.SQL("to_char({}, 'HH24:MI:SS.US')").format(name)
         return name
@@ -111,12 +118,16 @@ class TableColumn:
 
 @dataclass(frozen=True)
 class SourceTable:
-    """A captured table as the source has it now. ``key``: its primary key's columns, in order."""
+    """A captured table as the source has it now. ``key``: its primary key's columns, in order.
+
+    ``partitioned``: its rows are those of its partitions, where otherwise tables that inherit from it have their own.
+    """
 
     schema: str
     name: str
     columns: tuple[TableColumn, ...]
     key: tuple[str, ...]
+    partitioned: bool = False
 
     @property
     def full_name(self) -> str:
@@ -141,7 +152,10 @@ def hold_snapshot(connection: psycopg.Connection) -> Snapshot:
 def captured_tables(connection: psycopg.Connection, publication: str, schemas: tuple[str, ...]) -> list[SourceTable]:
     """The tables of these schemas that the publication carries, with columns and key."""
     found = connection.execute(_TABLES, (publication, list(schemas))).fetchall()
-    return [SourceTable(schema, name, _columns(connection, oid), _key(connection, oid)) for schema, name, oid in found]
+    return [
+        SourceTable(schema, name, _columns(connection, oid), _key(connection, oid), partitioned)
+        for schema, name, oid, partitioned in found
+    ]
 
 
 def uncaptured_tables(connection: psycopg.Connection, publication: str, schemas: tuple[str, ...]) -> list[str]:
@@ -164,7 +178,7 @@ def _key(connection: psycopg.Connection, oid: int) -> tuple[str, ...]:
 
 def count_rows(connection: psycopg.Connection, table: SourceTable) -> int:
     """Rows of the table in the connection's snapshot."""
-    row = connection.execute(sql.SQL("SELECT count(*) FROM {}").format(_name(table))).fetchone()
+    row = connection.execute(sql.SQL("SELECT count(*) FROM {}").format(_rows(table))).fetchone()
     return int(row[0]) if row else 0
 
 
@@ -199,7 +213,7 @@ def read_rows(
     """
     # A column that is never null comes first: a row of one null column would be an empty line.
     rendered = sql.SQL(", ").join([sql.SQL("1"), *(column.rendered() for column in columns)])
-    query = sql.SQL("COPY (SELECT {} FROM {}) TO STDOUT (FORMAT csv, NULL '')").format(rendered, _name(table))
+    query = sql.SQL("COPY (SELECT {} FROM {}) TO STDOUT (FORMAT csv, NULL '')").format(rendered, _rows(table))
     names = ["present", *(f"c{index}" for index in range(len(columns)))]
     with connection.cursor() as cursor, cursor.copy(query) as copy:
         stream = _CopyStream(copy)
@@ -216,6 +230,10 @@ def read_rows(
         )  # fmt: skip
         for batch in reader:
             yield batch.drop_columns(["present"])
+
+
+def _rows(table: SourceTable) -> sql.Composable:
+    return sql.SQL("{}" if table.partitioned else "ONLY {}").format(_name(table))
 
 
 def _name(table: SourceTable) -> sql.Identifier:

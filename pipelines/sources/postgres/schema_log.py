@@ -20,6 +20,7 @@ from pipelines.errors import RetryBatch
 from pipelines.kafka import ANSWER_SECONDS, EARLIEST, LATEST, ask, client_config, list_offsets, read_range
 from pipelines.registry import SchemaRegistry
 from pipelines.sources.postgres.capture import SCHEMA_CHANGES
+from pipelines.sources.postgres.names import column_names, table_of
 
 # Longer than capture takes to look after the source's tables.
 PATIENCE_SECONDS = 20
@@ -121,6 +122,12 @@ class SchemaLog:
         with self._lock:
             return table_versions(self._versions.get((schema, name), []))
 
+    def named(self, topic: str) -> tuple[str, str]:
+        """Schema and name of a topic's table. Raises RetryBatch."""
+        self.catch_up()
+        with self._lock:
+            return table_of(topic, self._versions)
+
     def explained(self, schema: str, name: str, explains: Callable[[TableVersions], bool]) -> TableVersions:
         """What is known of a table once that ``explains`` what was met, or after a while as it is.
 
@@ -165,11 +172,14 @@ class SchemaLog:
         if value is None:
             return None
         try:
-            event, _ = self._decoder.decode(value)
+            event, schema = self._decoder.decode(value)
         except Undecodable:
             return None
-        row = event["after"]
-        return None if row is None else ((row["schema_name"], row["table_name"]), version(row))
+        if event["after"] is None:
+            return None
+        called = column_names(schema)
+        row = {called[field]: said for field, said in event["after"].items()}
+        return (row["schema_name"], row["table_name"]), version(row)
 
 
 def version(row: dict[str, Any]) -> Version:

@@ -6,7 +6,7 @@ Source: Debezium's PostgreSQL connector documentation, "Data type mappings".
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -14,6 +14,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from pipelines.identifiers import literal
+from pipelines.sources.postgres.kept import PRINTED, lost
 
 Convert = Callable[[Column], Column]
 
@@ -28,13 +29,15 @@ class LakeType:
 
     ``iceberg`` is the type in Iceberg's JSON schema form; ``convert`` turns the decoded Avro value into the Spark value
     and keeps null as null; ``fallible`` says that ``convert`` gives null for a value which the lake can't hold (the row
-    is then a dead letter); ``toastable`` that PostgreSQL may leave an unchanged value out of an update.
+    is then a dead letter); ``toastable`` that PostgreSQL may leave an unchanged value out of an update; ``lost`` what
+    of a value the connector doesn't keep.
     """
 
     iceberg: Any
     convert: Convert
     fallible: bool = False
     toastable: bool = False
+    lost: str | None = None
 
 
 def _same(value: Column) -> Column:
@@ -64,6 +67,18 @@ def _milli_timestamp(value: Column) -> Column:
 
 def _zoned_timestamp(value: Column) -> Column:
     return value.try_cast("timestamp")
+
+
+def _bits(value: Column, length: int | None) -> Column:
+    """Bits as PostgreSQL prints them, from bytes whose least bit comes first. Without a ``length`` from the first 1."""
+    places = F.sequence(F.lit(length) - 1 if length else 8 * F.length(value), F.lit(0), F.lit(-1))
+
+    def bit(place: Column) -> Column:
+        octet = F.conv(F.hex(F.substring(value, F.floor(place / 8).cast("int") + 1, F.lit(1))), 16, 10).cast("int")
+        return F.coalesce(F.getbit(octet, place % 8), F.lit(0)).cast("string")
+
+    text = F.array_join(F.transform(places, bit), "")
+    return text if length else F.regexp_replace(text, "^0+", "")
 
 
 def _time_of_day(value: Column) -> Column:
@@ -106,6 +121,7 @@ _POSTGRES = {
     "timestamptz": _SEMANTIC["io.debezium.time.ZonedTimestamp"], "time": _SEMANTIC["io.debezium.time.MicroTime"],
     "uuid": _SEMANTIC["io.debezium.data.Uuid"],
     **dict.fromkeys(("text", "varchar", "bpchar", "json", "jsonb", "xml", "citext", "enum"), _TEXT),
+    **dict.fromkeys((name.lower() for name in PRINTED), _TEXT),
 }  # fmt: skip
 
 
@@ -118,6 +134,12 @@ def lake_type(avro: Any) -> LakeType:
         return lake_type(branches[0])
     if isinstance(avro, str):
         avro = {"type": avro}
+    said = avro.get("connect.parameters", {}).get(SOURCE_TYPE, "")
+    without_null = avro.get("type") == "array" and "null" not in avro["items"]
+    return replace(_lake_type(avro, said), lost=lost(said, without_null=without_null))
+
+
+def _lake_type(avro: dict[str, Any], said: str) -> LakeType:
     kind, semantic = avro.get("type"), avro.get("connect.name")
     if avro.get("logicalType") == "decimal":
         return _decimal(int(avro["precision"]), int(avro.get("scale", 0)))
@@ -125,12 +147,24 @@ def lake_type(avro: Any) -> LakeType:
         return _list(lake_type(avro["items"]))
     if semantic in _SEMANTIC:
         return _SEMANTIC[semantic]
-    source = avro.get("connect.parameters", {})
-    if kind == "string" and source.get(SOURCE_TYPE) == "NUMERIC":
-        return _number(int(source.get(SOURCE_LENGTH, 0)), int(source.get(SOURCE_SCALE, 0)))
+    told = _told(kind, said, avro.get("connect.parameters", {}))
+    if told is not None:
+        return told
     if isinstance(kind, str) and kind in _PRIMITIVE:
         return _PRIMITIVE[kind]
     raise UnsupportedType(f"{semantic or kind}")
+
+
+def _told(kind: Any, said: str, source: dict[str, str]) -> LakeType | None:
+    """The type of a column of which only its type in the source, ``said``, tells how it is to be read."""
+    length, scale = int(source.get(SOURCE_LENGTH, 0)), int(source.get(SOURCE_SCALE, 0))
+    if kind == "string" and said == "NUMERIC":
+        return _number(length, scale)
+    if kind == "bytes" and said in ("BIT", "VARBIT"):
+        return LakeType("string", partial(_bits, length=length if said == "BIT" else None), toastable=True)
+    if kind == "bytes" and said in PRINTED:
+        return LakeType("string", lambda value: value.cast("string"), toastable=True)
+    return None
 
 
 def postgres_type(name: str, typmod: int) -> LakeType:
@@ -144,6 +178,10 @@ def postgres_type(name: str, typmod: int) -> LakeType:
         return _list(postgres_type(name[1:], typmod))
     if name == "numeric":
         return _number(((typmod - 4) >> 16) & 0xFFFF, (typmod - 4) & 0x7FF) if typmod >= 4 else _TEXT
+    if name == "bit":
+        return _PRIMITIVE["boolean"] if typmod == 1 else _TEXT
+    if name == "varbit":
+        return _TEXT
     if name not in _POSTGRES:
         raise UnsupportedType(name)
     return _POSTGRES[name]

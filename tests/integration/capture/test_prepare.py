@@ -131,7 +131,7 @@ def test_what_becomes_of_each_table(shop: psycopg.Connection) -> None:
     ):
         shop.execute(ddl.encode())
     states = read_states(shop, ["public"])
-    assert {s.table: classify(s).mode for s in states if not s.is_partition} == {
+    assert {s.table: classify(s, {}).mode for s in states if not s.is_partition} == {
         "older": Mode.WHOLE_ROWS,
         "keyed": Mode.KEYED,
         "by_index": Mode.KEYED,
@@ -140,10 +140,10 @@ def test_what_becomes_of_each_table(shop: psycopg.Connection) -> None:
         "unlogged": Mode.LEFT_OUT,
         "parted": Mode.KEYED,
     }
-    excluded = left_out(states)
+    excluded = left_out("shop", states, [])
     assert excluded.tables == {"public.nullable_index", "public.partial_index", "public.unlogged"}
     unpublished = [replace(state, published=False) for state in states]
-    assert left_out(unpublished).tables == excluded.tables
+    assert left_out("shop", unpublished, []).tables == excluded.tables
     assert (excluded.partitions, excluded.generated) == ({"public.part"}, {"public.keyed.g"})
 
 

@@ -28,6 +28,8 @@ def value_schema(table: str, columns: dict[str, Any]) -> str:
             {"name": "ts_us", "type": ["null", "long"], "default": None},
             {"name": "txId", "type": ["null", "long"], "default": None},
             {"name": "lsn", "type": ["null", "long"], "default": None},
+            {"name": "schema", "type": "string"},
+            {"name": "table", "type": "string"},
         ],
     }
     return json.dumps(
@@ -54,9 +56,12 @@ def key_schema(table: str, columns: dict[str, Any]) -> str:
 
 
 def wire(schema_id: int, schema: str, datum: Any) -> bytes:
-    """``datum`` in Confluent's wire format."""
-    body = BytesIO()
-    fastavro.schemaless_writer(body, fastavro.parse_schema(json.loads(schema)), datum)
+    """``datum`` in Confluent's wire format; a change event says which table it is of, unless it does already."""
+    body, parsed = BytesIO(), json.loads(schema)
+    if isinstance(datum, dict) and "source" in datum:
+        _, namespace, table = parsed["namespace"].split(".")
+        datum = {**datum, "source": {"schema": namespace, "table": table, **datum["source"]}}
+    fastavro.schemaless_writer(body, fastavro.parse_schema(parsed), datum)
     return b"\x00" + schema_id.to_bytes(4, "big") + body.getvalue()
 
 

@@ -18,6 +18,7 @@ from pipelines.kafka import REPLAYED_FROM
 from pipelines.parking import firsts
 from pipelines.part import Outcome
 from pipelines.profile import TopicProfile, profile
+from pipelines.sources.postgres.names import table_of
 from pipelines.sources.postgres.schema_log import Attribute, TableVersions, Version, table_versions
 from pipelines.spec import SchemaPolicy
 from pipelines.table import TableMirror
@@ -62,6 +63,9 @@ class Log:
 
     def explained(self, schema: str, name: str, _: Any) -> TableVersions:
         return self.table(schema, name)
+
+    def named(self, topic: str) -> tuple[str, str]:
+        return table_of(topic, [])
 
     def table(self, schema: str, name: str) -> TableVersions:
         return table_versions(self.versions)

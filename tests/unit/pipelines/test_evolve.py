@@ -5,7 +5,7 @@ import json
 import pytest
 
 from pipelines.evolve import iceberg_schema, lake_namespace
-from pipelines.sources.postgres.envelope import NotAChangeEvent, key_columns, table_shape
+from pipelines.sources.postgres.envelope import NotAChangeEvent, key_fields, table_shape
 from tests.unit.pipelines.events import key_schema, value_schema
 
 ARRAY = {"type": "array", "items": ["null", "string"]}
@@ -20,7 +20,7 @@ def test_namespace(schema: str, namespace: str) -> None:
 
 def test_field_ids_are_unique_and_the_key_is_required() -> None:
     columns = {"tags": ARRAY, "id": "long", "name": ["null", "string"]}
-    shape = table_shape("shop.public.t", value_schema("t", columns))
+    shape = table_shape("shop.public.t", ("public", "t"), value_schema("t", columns))
     schema = iceberg_schema(shape, ("id",))
     by_name = {field["name"]: field for field in schema["fields"]}
     ids = [field["id"] for field in schema["fields"]] + [by_name["tags"]["type"]["element-id"]]
@@ -40,8 +40,8 @@ def test_field_ids_are_unique_and_the_key_is_required() -> None:
 )
 def test_a_schema_that_is_not_this_tables_is_refused(label: str, topic: str, schema: str) -> None:
     with pytest.raises(NotAChangeEvent, match=r"its schema is"):
-        table_shape(topic, schema)
+        table_shape(topic, ("public", "t"), schema)
 
 
 def test_key_columns_in_the_keys_order() -> None:
-    assert key_columns(key_schema("t", {"order_id": "long", "line_no": "int"})) == ("order_id", "line_no")
+    assert key_fields(key_schema("t", {"order_id": "long", "line_no": "int"})) == ("order_id", "line_no")

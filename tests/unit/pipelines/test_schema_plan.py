@@ -18,7 +18,7 @@ VERSIONS = TableVersions((version(1, "id"), version(5, "number")))
 
 @pytest.mark.parametrize(("row", "key"), [("id", "id"), ("id", "number"), ("number", "id"), ("number", "number")])
 def test_a_renamed_key_is_known_by_either_name(row: str, key: str) -> None:
-    shape = table_shape("shop.public.t", value_schema("t", {row: "long", "note": ["null", "string"]}))
+    shape = table_shape("shop.public.t", ("public", "t"), value_schema("t", {row: "long", "note": ["null", "string"]}))
     wanted = target(shape, (key,), VERSIONS, None)
     assert wanted.keys == ("number",)
     assert list(wanted.types) == ["number", "note"]

@@ -274,6 +274,15 @@ def test_events_behind_a_broken_one_of_their_key_wait_and_come_back_in_order(spa
     topic.assert_ledger_is_whole()
 
 
+def test_an_event_of_another_table_is_a_dead_letter_though_its_schema_is_the_same(spark: SparkSession) -> None:
+    topic = Topic(spark)
+    foreign = event("c", 2, row(2, "b", "d"))
+    foreign["source"] |= {"schema": "public", "table": "another"}
+    topic.apply(topic.mirror(), topic.batch([create(1, 1, "a"), (2, foreign, None)]), 0)
+    assert (topic.rows(), topic.letters.reasons) == ([(1, "a", "d")], ["foreign_table"])
+    topic.assert_ledger_is_whole()
+
+
 def test_a_replayed_read_of_a_snapshot_never_replaces_a_newer_row(spark: SparkSession) -> None:
     topic = Topic(spark)
     mirror = topic.mirror()

@@ -27,6 +27,16 @@ def numeric(precision: int, scale: int) -> dict[str, Any]:
     return {"type": "string", "connect.parameters": named}
 
 
+def bits(name: str, length: int) -> dict[str, Any]:
+    source = {"type": name, "length": str(length)}
+    named = {f"__debezium.source.column.{key}": value for key, value in source.items()}
+    return {"type": "bytes", "connect.name": "io.debezium.data.Bits", "connect.parameters": named}
+
+
+def printed(name: str) -> dict[str, Any]:
+    return {"type": "bytes", "connect.parameters": {"__debezium.source.column.type": name}}
+
+
 CASES: list[tuple[str, Any, Any, Any, str, Any]] = [
     # label, Avro schema, Iceberg type, decoded value, its Spark type, value in the lake
     ("integer", "int", "int", 7, "int", 7),
@@ -44,6 +54,13 @@ CASES: list[tuple[str, Any, Any, Any, str, Any]] = [
     ("numeric of more digits", numeric(40, 2), "string", "1" * 38 + ".25", "string", "1" * 38 + ".25"),
     ("numeric without bounds", numeric(131089, 0), "string", "NEGATIVE_INFINITY", "string", "-Infinity"),
     ("numeric without bounds, no number", numeric(131089, 0), "string", "NAN", "string", "NaN"),
+    ("bit(5)", bits("BIT", 5), "string", b"\x15", "binary", "10101"),
+    ("bit(16), whose last bytes the connector drops", bits("BIT", 16), "string", b"\x01", "binary", "0" * 15 + "1"),
+    ("bit(70)", bits("BIT", 70), "string", b"\xfe" + b"\xff" * 7 + b"\x3f", "binary", "1" * 69 + "0"),
+    ("varbit, from its first 1", bits("VARBIT", 9), "string", b"\x05", "binary", "101"),
+    ("varbit, empty", bits("VARBIT", 9), "string", b"", "binary", ""),
+    ("int4multirange", printed("INT4MULTIRANGE"), "string", b"{[1,3),[5,8)}", "binary", "{[1,3),[5,8)}"),
+    ("composite", printed("PAIR"), "binary", b'(1,"a b")', "binary", b'(1,"a b")'),
     ("numeric rounded before the point", numeric(5, 2046), "string", "1200." + "0" * 2046, "string", "1200"),
     ("date, infinity", semantic("int", "io.debezium.time.Date"), "date", 2_146_033_979, "int", None),
     ("date, -infinity", semantic("int", "io.debezium.time.Date"), "date", -2_147_472_691, "int", None),
@@ -107,6 +124,16 @@ def test_what_the_lake_cannot_hold_is_refused_by_name(avro: Any) -> None:
         lake_type(avro)
 
 
+@pytest.mark.parametrize(
+    ("source_type", "said"),
+    [("VARBIT", "leading zeros"), ("TIMETZ", "offset"), ("_INT4", "more than one dimension"), ("_NUMERIC", "NaN"),
+     ("INT4", None), ("BIT", None), ("PAIR", None)],
+)  # fmt: skip
+def test_what_the_connector_loses_is_told(source_type: str, said: str | None) -> None:
+    found = lake_type(printed(source_type)).lost
+    assert found is None if said is None else said in str(found)
+
+
 def test_a_value_out_of_range_becomes_null_so_that_admit_can_reject_it(spark: SparkSession) -> None:
     zoned = lake_type(semantic("string", "io.debezium.time.ZonedTimestamp"))
     frame = spark.createDataFrame([Row(value="infinity")])
@@ -132,6 +159,13 @@ def test_a_value_out_of_range_becomes_null_so_that_admit_can_reject_it(spark: Sp
         ),
         ("int[] kept", {"type": "array", "items": ["null", "int"]}, "array<int>", [1, None], False),
         ("float8[], which can't be marked", {"type": "array", "items": "double"}, "array<double>", [0.5], False),
+        (
+            "boolean[] is never left out",
+            {"type": "array", "items": ["null", "boolean"]},
+            "array<boolean>",
+            [True],
+            False,
+        ),
         ("a number is never left out", "long", "bigint", 5, False),
     ],
 )

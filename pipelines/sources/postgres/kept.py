@@ -1,0 +1,26 @@
+"""What the connector doesn't keep of some types, and can't be told from its events: it is told of the columns."""
+
+UNBOUNDED = "an array's lower bounds, and all elements of an array with more than one dimension"
+_LOST = {
+    "VARBIT": "leading zeros",
+    "TIMETZ": "the offset: the time is that in UTC",
+    "_TIMETZ": f"the offsets: times are those in UTC; {UNBOUNDED}",
+    "_NUMERIC": f"the whole array where it has a NaN or an infinity; {UNBOUNDED}",
+    "_BIT": "everything",
+    "_VARBIT": "everything",
+}
+# What PostgreSQL prints of a value, as bytes: the connector doesn't know these types.
+PRINTED = {
+    "INT4MULTIRANGE", "INT8MULTIRANGE", "NUMMULTIRANGE", "DATEMULTIRANGE", "TSMULTIRANGE", "TSTZMULTIRANGE",
+    "TSQUERY", "PG_LSN", "JSONPATH", "XID", "XID8", "REGCLASS", "REGPROC", "REGTYPE",
+}  # fmt: skip
+
+
+def lost(source_type: str, without_null: bool = False) -> str | None:
+    """What of a value of this type (as the connector names it, in capitals) isn't in the events; None: nothing.
+
+    ``without_null``: the events' schema has no null among an array's elements.
+    """
+    if without_null:
+        return f"the whole array where an element is null; {UNBOUNDED}"
+    return _LOST.get(source_type) or (UNBOUNDED if source_type.startswith("_") else None)

@@ -1,0 +1,39 @@
+"""One transaction of half a million rows, on a stack of its own. Not run by `make test`: it takes many minutes."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.integration.stack import Stack
+
+ROWS = 500_000
+
+
+@pytest.fixture
+def stack(tmp_path: Path) -> Iterator[Stack]:
+    running = Stack(tmp_path, "process")
+    running.prepare()
+    try:
+        running.up()
+        yield running
+    finally:
+        running.make("down")
+
+
+def test_half_a_million_rows_in_one_transaction(stack: Stack) -> None:
+    stack.sql("CREATE TABLE large (id int PRIMARY KEY, note text, amount numeric(12,2))")
+    for label, statements in (
+        ("inserted", f"INSERT INTO large SELECT g, 'note ' || g, g / 7.0 FROM generate_series(1, {ROWS}) g"),
+        ("half updated, a quarter deleted", "BEGIN; UPDATE large SET note = 'b' WHERE id % 2 = 0;"
+                                            " DELETE FROM large WHERE id % 4 = 0; COMMIT"),
+    ):  # fmt: skip
+        started = time.monotonic()
+        stack.sql(statements)
+        written = time.monotonic()
+        stack.lakehouse("wait", "--timeout", "3000", timeout=3600)
+        seen = time.monotonic()
+        print(f"{label}: {written - started:.0f} s in the source, {seen - written:.0f} s more until in the lake")
+        stack.assert_equal("large")
+    print(stack.status())

@@ -1,0 +1,239 @@
+"""Whatever a source holds: odd names, families of tables, all types, records that nobody should send."""
+
+from io import BytesIO
+
+import fastavro
+import psycopg
+import pytest
+from confluent_kafka import Consumer, Producer
+from psycopg import sql
+
+from services.verify.tail import Decoder
+from tests.integration.stack import Stack, wait_until
+
+pytestmark = pytest.mark.process
+
+# Table: its key column and the others.
+NAMES = {
+    "My Orders": (
+        "id", ["my col", "größe", "select", "op", "row", "key", "_x", "partition", "offset", "$a", 'q"`', "1st"],
+    ),
+    "na-me.with$all`ticks\"q'[*]": ("id", ["value"]),
+    "žena5": ("klíč č", ["名前", "住所"]),
+    "注文": ("id", ["v"]),
+    "顧客": ("id", ["v"]),
+    "Select": ("id", ["v"]),
+    "select": ("id", ["v"]),
+    "n" * 63: ("k" * 63, ["c" * 63]),
+}  # fmt: skip
+
+
+def _write(source: psycopg.Connection, table: str) -> None:
+    """Rows that are inserted, updated, given another key and deleted."""
+    key, columns = NAMES[table]
+    names = {"t": sql.Identifier(table), "k": sql.Identifier(key), "c": sql.Identifier(columns[-1])}
+    definitions = sql.SQL(", ").join(sql.SQL("{} text").format(sql.Identifier(name)) for name in columns)
+    long = "(SELECT string_agg(md5(i::text), '') FROM generate_series(1, 300) i)"
+    statements = (
+        "CREATE TABLE {t} ({k} int PRIMARY KEY, {d})",
+        f"INSERT INTO {{t}} ({{k}}, {{c}}) SELECT g, g || {long} FROM generate_series(1, 4) g",
+        "UPDATE {t} SET {c} = 'changed' WHERE {k} = 1",
+        "UPDATE {t} SET {k} = 12 WHERE {k} = 2",
+        "DELETE FROM {t} WHERE {k} = 3",
+    )
+    for statement in statements:
+        source.execute(sql.SQL(statement).format(d=definitions, **names))
+
+
+def test_names_of_every_kind(stack: Stack) -> None:
+    with stack.source() as source:
+        for table in NAMES:
+            _write(source, table)
+        with pytest.raises(
+            psycopg.errors.RaiseException, match=r'the columns "Id" and id of public\.twins differ only'
+        ):
+            source.execute('CREATE TABLE twins (id int PRIMARY KEY, "Id" int)')
+        source.execute('CREATE TABLE dotted (id int PRIMARY KEY, "a.b" int)')
+        source.execute("CREATE TABLE reserved (id int PRIMARY KEY, _lsn int)")
+        source.execute('CREATE TABLE "1st" (id int PRIMARY KEY)')
+        source.execute('INSERT INTO "1st" VALUES (1)')
+    wait_until(lambda: "the column a.b has a dot in its name" in stack.status())
+    assert "the column _lsn has a name that the lake uses itself" in stack.status()
+    report = stack.assert_equal(*NAMES)
+    assert [table["rows_lake"] for table in report["tables"]] == [3] * len(NAMES)
+    for table, (key, columns) in NAMES.items():
+        shown = stack.lakehouse("table", "show", table)
+        assert [column["name"] for column in shown["columns"]][: 1 + len(columns)] == [key, *columns]
+    with stack.source() as source:
+        source.execute('ALTER TABLE "žena5" RENAME COLUMN "名前" TO "a b"')
+        source.execute('ALTER TABLE "žena5" ADD COLUMN "a_b" uuid DEFAULT gen_random_uuid()')
+    wait_until(lambda: bool(stack.lakehouse("verify", "žena5", ok=(0, 1))["equal"]))
+    assert stack.lakehouse("schema", "history", "žena5")["changes"][0]["done"] == ["rename 名前 to a b"]
+    stack.sql("DROP TABLE dotted", "DROP TABLE reserved", *(f'DROP TABLE "{n}"' for n in ("注文", "顧客", "1st")))
+
+
+VALUES = {
+    "whole": ("numeric(10,2)", ["1.50", "-0.01", "99999999.99", None]),
+    "endless": ("numeric", ["12345678901234567890.123456789", "NaN", "-Infinity", "1e-30", "1e40"]),
+    "long": ("numeric(50,3)", ["1e40", "NaN", "0"]),
+    "rounded": ("numeric(4,-2)", ["1234", "-100", "0"]),
+    "amounts": ("numeric(10,2)[]", ["{2.5,NULL}", "{}"]),
+    "day": ("date", ["2026-03-29", "0001-01-01", "4713-01-01 BC", "9999-12-31", "5874897-12-31"]),
+    "days": ("date[]", ["{2026-03-29,NULL}"]),
+    "moment": ("timestamp", ["2026-03-29 02:30:00.123456", "0001-01-01", "200000-01-01"]),
+    "zoned": ("timestamptz", ["2026-03-29 02:30:00.123456+01", "0001-01-01 00:00Z", "9999-12-31 23:59:59.999999Z"]),
+    "zoneds": ("timestamptz[]", ["{2026-03-29 02:30:00.123456+01,NULL}"]),
+    "clock": ("time", ["23:59:59.999999", "24:00:00", "00:00:00"]),
+    "single": ("real", ["NaN", "-0", "Infinity", "1e-45"]),
+    "double_one": ("double precision", ["NaN", "-0", "-Infinity", "5e-324"]),
+    "words": ("text", ["", "\\\\N", "žlutý 🐎", "a\ttab"]),
+    "padded": ("char(5)", ["ab", ""]),
+    "address": ("inet", ["10.0.0.1/8", "::1"]),
+    "picture": ("bytea", ["\\x00ff", ""]),
+    "flag": ("bit(1)", ["1", "0"]),
+    "flags": ("bit(70)", ["1" * 69 + "0", "0" * 69 + "1"]),
+    "varying": ("varbit", ["101", "1" * 70]),
+    "range": ("int4range", ["[1,5)", "empty", "(,3)"]),
+    "ranges": ("numrange[]", ['{"[1.50,2]",NULL}']),
+    "spans": ("datemultirange", ["{[2026-01-01,2026-02-01)}", "{}"]),
+    "cash": ("money", ["1234.50", "-0.01"]),
+    "markup": ("xml", ["<a>&lt;</a>"]),
+    "device": ("macaddr", ["08:00:2b:01:02:03"]),
+    "network": ("cidr", ["10.0.0.0/8"]),
+    "vector": ("tsvector", ["'a':1A 'b':2"]),
+    "position": ("pg_lsn", ["16/B374D848"]),
+    "document": ("json", ['{"a": null, "b":1.0}', "null"]),
+    "binary_document": ("jsonb", ["null", '{"a": [1e400]}']),
+    "positive": ("positive", ["7"]),
+    "price": ("price", ["1.50"]),
+    "pair": ("pair", ['(1,"a b")']),
+    "mood": ("mood", ["glad", "worn"]),
+    "numbers": ("int[]", ["{1,NULL}", "{}"]),
+    "texts": ("text[]", ['{a,NULL,"","x,y"}']),
+    "moments": ("timestamp[]", ["{2026-01-01 00:00:00.123456}"]),
+}  # fmt: skip
+BEYOND = {
+    "whole": "NaN", "day": "infinity", "days": "{-infinity}", "moment": "294276-12-31 23:59:59.999999",
+    "zoned": "infinity",
+}  # fmt: skip
+
+
+def test_values_are_exact_or_dead_letters(stack: Stack) -> None:
+    stack.sql("CREATE DOMAIN positive AS int CHECK (VALUE > 0)", "CREATE DOMAIN price AS numeric(10,2)",
+              "CREATE TYPE pair AS (a int, b text)", "CREATE TYPE mood AS ENUM ('glad')",
+              "ALTER TYPE mood ADD VALUE 'worn'")  # fmt: skip
+    columns = ", ".join(f"{name} {kind}" for name, (kind, _) in VALUES.items())
+    stack.sql(f"CREATE TABLE exact (id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, {columns})")
+    with stack.source() as source:
+        for name, (_, values) in VALUES.items():
+            for value in values:
+                source.execute(f"INSERT INTO exact ({name}) VALUES (%s)".encode(), (value,))
+    report = stack.assert_equal("exact")["tables"][0]
+    assert (report["not_compared"], report["columns_compared"]) == ({}, 1 + len(VALUES))
+    with stack.source() as source:
+        for name, value in BEYOND.items():
+            source.execute(f"INSERT INTO exact ({name}) VALUES (%s)".encode(), (value,))
+    stack.lakehouse("wait")
+    letters = stack.lakehouse("dlq", "list", "--topic", "shop.public.exact")["letters"]
+    assert sorted(letter["message"].rsplit(" ", 1)[1] for letter in letters) == sorted(BEYOND)
+    shown = {column["name"]: column["doc"] for column in stack.lakehouse("table", "show", "exact")["columns"]}
+    assert (shown["varying"], shown["flags"]) == ("not exact; lost: leading zeros", None)
+    stack.sql("DROP TABLE exact")
+
+
+def test_what_the_connector_loses_is_shown(stack: Stack) -> None:
+    stack.sql(
+        "CREATE TABLE lossy (id int PRIMARY KEY, bits varbit, clock timetz, nested int[], spell interval)",
+        "INSERT INTO lossy VALUES (1, '0011', NULL, '{1}', NULL), (2, '1', NULL, '{{1,2},{3,4}}', NULL),"
+        " (3, NULL, '12:00+02', NULL, '1 day')",
+    )
+    stack.lakehouse("wait")
+    report = stack.lakehouse("verify", "lossy", ok=(1,))["tables"][0]
+    assert {next(iter(example["values"])) for example in report["examples"]} == {"bits", "(beyond the lake's type)"}
+    assert report["not_compared"].keys() == {"clock", "spell"}
+    docs = {column["name"]: column["doc"] for column in stack.lakehouse("table", "show", "lossy")["columns"]}
+    assert "the offset" in docs["clock"]
+    assert "more than one dimension" in docs["nested"]
+    stack.sql("DROP TABLE lossy")
+
+
+def test_partitions_and_inheritance(stack: Stack) -> None:
+    stack.sql(
+        "CREATE TABLE parted (id int, part int, note text, PRIMARY KEY (id, part)) PARTITION BY LIST (part)",
+        *(f"CREATE TABLE parted_{n} PARTITION OF parted FOR VALUES IN ({n})" for n in (1, 2)),
+        "CREATE TABLE parted_3 (id int, part int, note text, PRIMARY KEY (id, part))",
+        "INSERT INTO parted SELECT g, 1 + g % 2, 'a' FROM generate_series(1, 20) g",
+        "INSERT INTO parted_3 VALUES (100, 3, 'older than its partition')",
+        "UPDATE parted SET part = 2, note = 'moved' WHERE id = 2",
+        "CREATE TABLE loose (id int, note text) PARTITION BY RANGE (id)",
+        "CREATE TABLE loose_1 PARTITION OF loose FOR VALUES FROM (0) TO (100)",
+        "INSERT INTO loose VALUES (1, 'a'), (1, 'a'), (2, 'b')",
+        "CREATE TABLE parent (id int PRIMARY KEY, note text)",
+        "CREATE TABLE child (more text, PRIMARY KEY (id)) INHERITS (parent)",
+        "INSERT INTO parent VALUES (1, 'parent')",
+        "INSERT INTO child VALUES (2, 'child', 'more')",
+        "UPDATE parent SET note = note || '!'",
+        "ALTER TABLE parted ATTACH PARTITION parted_3 FOR VALUES IN (3)",
+        "INSERT INTO parted VALUES (101, 3, 'newer')",
+    )
+    wait_until(lambda: bool(stack.lakehouse("verify", "parted", ok=(0, 1))["equal"]))
+    report = stack.assert_equal("parted", "loose", "parent", "child")
+    assert {t["table"]: t["rows_lake"] for t in report["tables"]} == {
+        "public.parted": 22, "public.loose": 3, "public.parent": 1, "public.child": 1,
+    }  # fmt: skip
+    stack.sql("ALTER TABLE parted DETACH PARTITION parted_2", "UPDATE parted_2 SET note = 'alone' WHERE id = 2")
+    wait_until(lambda: bool(stack.lakehouse("verify", "parted_2", ok=(0, 1))["equal"]))
+    # Nothing in the log tells that these rows have left the parent.
+    parted = stack.lakehouse("verify", "parted", ok=(1,))["tables"][0]
+    assert (parted["extra"], parted["missing"], parted["differing"]) == (11, 0, 0)
+    stack.sql("DROP TABLE parted, loose, child, parent, parted_2")
+
+
+def test_a_renamed_table_is_mirrored_under_its_new_name(stack: Stack) -> None:
+    stack.sql("CREATE TABLE before (id int PRIMARY KEY, note text)",
+              "INSERT INTO before SELECT g, 'a' FROM generate_series(1, 50) g")  # fmt: skip
+    stack.assert_equal("before")
+    stack.sql("ALTER TABLE before RENAME TO after", "UPDATE after SET note = 'b' WHERE id < 10",
+              "CREATE TABLE before (id int PRIMARY KEY)", "INSERT INTO before VALUES (7)")  # fmt: skip
+    wait_until(lambda: bool(stack.lakehouse("verify", "before", "after", ok=(0, 1))["equal"]))
+    report = stack.assert_equal("before", "after")
+    assert [table["rows_lake"] for table in report["tables"]] == [50, 1]
+    stack.sql("DROP TABLE before, after")
+    stack.lakehouse("wait")
+    assert {"lake.shop.before", "lake.shop.after"} <= set(stack.lakehouse("verify", ok=(0, 1))["only_in_lake"])
+
+
+def test_a_row_of_many_megabytes(stack: Stack) -> None:
+    big = "(SELECT string_agg(md5(i::text), '') FROM generate_series(1, 160000) i)"
+    stack.sql(
+        "CREATE TABLE heavy (id int PRIMARY KEY, note text, doc jsonb)",
+        f"INSERT INTO heavy VALUES (1, 'a', to_jsonb({big})), (2, 'b', '1')",
+        "UPDATE heavy SET note = 'the document stays' WHERE id = 1",
+    )
+    stack.assert_equal("heavy")
+    stack.sql("DROP TABLE heavy")
+
+
+def test_a_forged_log_position_is_named(stack: Stack) -> None:
+    stack.sql("CREATE TABLE forged (id int PRIMARY KEY, note text)", "INSERT INTO forged VALUES (1, 'a')")
+    stack.assert_equal("forged")
+    kafka = stack.endpoints["kafka_bootstrap"]
+    consumer = Consumer({"bootstrap.servers": kafka, "group.id": "forger", "auto.offset.reset": "earliest"})
+    consumer.subscribe(["shop.public.forged"])
+    (record,) = consumer.consume(1, 60)
+    consumer.close()
+    value = record.value() or b""
+    event, schema = Decoder(stack.endpoints["schema_registry_url"]).decode(value)
+    event["source"]["lsn"] = 1 << 60
+    body = BytesIO()
+    fastavro.schemaless_writer(body, fastavro.parse_schema(schema), event)
+    producer = Producer({"bootstrap.servers": kafka})
+    forged = value[:5] + body.getvalue()
+    producer.produce("shop.public.forged", forged, record.key(), record.partition() or 0)
+    assert producer.flush(30) == 0
+    stack.lakehouse("wait")
+    stack.sql("UPDATE forged SET note = 'b'")
+    stack.lakehouse("wait")
+    report = stack.lakehouse("verify", "forged", ok=(1,))["tables"][0]
+    assert "1 rows come from records with a log position that the source hasn't reached" in report["problems"][0]
+    stack.sql("DROP TABLE forged")
