@@ -125,12 +125,14 @@ def fit(
 
 
 def rekey(
-    lake: Lake, session: SparkSession, table: LakeTable, versions: TableVersions, policy: SchemaPolicy
-) -> list[Change]:
+    lake: Lake, session: SparkSession, table: LakeTable, versions: TableVersions, policy: SchemaPolicy,
+    resyncing: bool = False,
+) -> list[Change]:  # fmt: skip
     """Give the table the columns and the key of the newest of ``versions``, and say what was changed.
 
     The table holds everything from before that version. Repeatable after a crash: the version is written down last.
-    Rows whose new key is null go, if the source's are about to be read again. Raises StopPipeline.
+    ``resyncing``: the source's rows are being read again, so that rows whose new key nobody knows may go. Raises
+    StopPipeline.
     """
     has, newest = applied(table, versions), versions.newest
     assert newest is not None
@@ -146,7 +148,7 @@ def rekey(
     table.alter([free, *alter.steps(lake.jvm, found, wanted.columns)], _columns(table, wanted, versions, found))
     backfill(session, table)
     failpoint("amid-rekey")
-    _drop_unkeyed(session, table, wanted.keys, _reread_since(has, versions))
+    _drop_unkeyed(session, table, wanted.keys, resyncing)
     told = [*found, Change("rekey", ", ".join(has.keys) or "nothing", ", ".join(wanted.keys) or "nothing")]
     # A file from before a column was added can't be read where the column is required.
     identifiers = wanted.keys if set(wanted.keys) <= table.first_columns else ()
@@ -199,16 +201,18 @@ def _version(table: LakeTable, wanted: Target, done: Sequence[Change]) -> dict[s
     return properties
 
 
-def _drop_unkeyed(session: SparkSession, table: LakeTable, keys: Sequence[str], reread: bool) -> None:
+def _drop_unkeyed(session: SparkSession, table: LakeTable, keys: Sequence[str], resyncing: bool) -> None:
     unkeyed = " OR ".join(f"{quote(key)} IS NULL" for key in keys) or "false"
-    found = session.table(table.sql_name).where(unkeyed).limit(1).count()
-    if found and not reread:
+    if session.table(table.sql_name).where(unkeyed).isEmpty():
+        return
+    if not resyncing:
+        source = f"{table.properties['lakehouse.source-schema']}.{table.properties['lakehouse.source-table']}"
         raise StopPipeline(
-            f"rows of {table.sql_name} have no value in {', '.join(keys)}, which is the key in the source now. Deal"
-            " with the table's dead letters first (`lakehouse dlq list`); then it goes on."
+            f"rows of {table.sql_name} have no value in {', '.join(keys)}, which is the key in the source now: they wait"
+            " in dead letters (`lakehouse dlq list`), or the column is new and no event tells its values. Deal with the"
+            f" letters, or run `lakehouse resync {source}`."
         )
-    if found:
-        commit(session, f"DELETE FROM {table.sql_name} WHERE {unkeyed}", {"lakehouse.rekey": ", ".join(keys)})
+    commit(session, f"DELETE FROM {table.sql_name} WHERE {unkeyed}", {"lakehouse.rekey": ", ".join(keys)})
 
 
 def _late(change: Change, wanted: Target, versions: TableVersions) -> dict[str, Any]:
