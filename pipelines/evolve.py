@@ -208,8 +208,8 @@ def _drop_unkeyed(session: SparkSession, table: LakeTable, keys: Sequence[str], 
     if not resyncing:
         source = f"{table.properties['lakehouse.source-schema']}.{table.properties['lakehouse.source-table']}"
         raise StopPipeline(
-            f"rows of {table.sql_name} have no value in {', '.join(keys)}, which is the key in the source now: they wait"
-            " in dead letters (`lakehouse dlq list`), or the column is new and no event tells its values. Deal with the"
+            f"rows of {table.sql_name} have no value in {', '.join(keys)}, the key in the source now: they wait in"
+            " dead letters (`lakehouse dlq list`), or the column is new and no event tells its values. Deal with the"
             f" letters, or run `lakehouse resync {source}`."
         )
     commit(session, f"DELETE FROM {table.sql_name} WHERE {unkeyed}", {"lakehouse.rekey": ", ".join(keys)})
