@@ -66,7 +66,7 @@ def test_a_row_that_lacks_the_new_key_holds_the_table(spark: SparkSession) -> No
     source = Source(spark, ID, CODE, DOC)
     source.mirrored(source.write("c", 1, None, "its code is in a dead letter"))
     source.alter(ID, CODE, DOC, keys=(2,))
-    with pytest.raises(StopPipeline, match="no value in code, which is the key in the source now"):
+    with pytest.raises(StopPipeline, match="no value in code, the key in the source now"):
         source.mirrored(source.write("c", 2, "b", "two"))
 
 
