@@ -109,14 +109,15 @@ $lakehouse$;
 -- capture, or the role can't read them in a snapshot. What can't be published is none of these: unlogged, temporary and
 -- foreign tables, views.
 --
--- A usable identity is FULL, or a primary key or chosen index that is valid and not deferrable. FULL it has to be where
+-- A usable identity is FULL, or a primary key or chosen index that is valid and not deferrable; the chosen index only if
+-- it is the one by which Debezium keys the events, for a delete tells no other columns. FULL it has to be where
 -- a long value that an update leaves alone would reach the events as null, which can't be told from a real null: Debezium
 -- (3.6) marks an absent value only for the types named here. Numbers of at most 38 digits and
 -- addresses are never stored apart from their row (they are shorter than a pointer to such a value).
 DROP VIEW IF EXISTS lakehouse.unprepared;
 CREATE VIEW lakehouse.unprepared AS
 SELECT c.oid AS relation, n.nspname AS schema_name, c.relname AS table_name,
-       CASE WHEN hidden.value OR NOT keys.primary_usable THEN 'FULL' ELSE 'DEFAULT' END AS identity,
+       CASE WHEN hidden.value OR NOT keys.primary_usable OR c.relreplident = 'i' THEN 'FULL' ELSE 'DEFAULT' END AS identity,
        NOT (c.relreplident = 'f'
             OR NOT hidden.value AND (c.relreplident = 'd' AND keys.primary_usable OR c.relreplident = 'i' AND keys.chosen_usable))
          AS without_identity,
@@ -126,7 +127,11 @@ JOIN pg_publication_namespace pn ON pn.pnpubid = p.oid
 JOIN pg_namespace n ON n.oid = pn.pnnspid
 JOIN pg_class c ON c.relnamespace = n.oid AND c.relkind IN ('r', 'p') AND c.relpersistence = 'p'
 CROSS JOIN LATERAL (
-  SELECT coalesce(bool_or(x.indisprimary), false) AS primary_usable, coalesce(bool_or(x.indisreplident), false) AS chosen_usable
+  SELECT coalesce(bool_or(x.indisprimary), false) AS primary_usable,
+         coalesce(bool_or(x.indisreplident AND x.indexrelid = (
+           SELECT i.indexrelid FROM pg_index i JOIN pg_class named ON named.oid = i.indexrelid
+           WHERE i.indrelid = c.oid AND i.indisunique AND i.indexprs IS NULL ORDER BY i.indisprimary DESC, named.relname LIMIT 1
+         )), false) AS chosen_usable
   FROM pg_index x WHERE x.indrelid = c.oid AND x.indisvalid AND x.indimmediate
 ) keys
 CROSS JOIN LATERAL (
