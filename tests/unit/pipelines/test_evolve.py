@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from pipelines.evolve import iceberg_schema, lake_namespace
+from pipelines.alter import iceberg_schema
+from pipelines.evolve import lake_namespace
 from pipelines.sources.postgres.envelope import NotAChangeEvent, key_fields, table_shape
 from tests.unit.pipelines.events import key_schema, value_schema
 

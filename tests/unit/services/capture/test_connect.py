@@ -71,8 +71,8 @@ def test_settings_hold_no_secret_and_are_texts() -> None:
 
 
 def test_names_are_patterns_of_themselves_only() -> None:
-    assert config()["schema.include.list"] == r"public,a\x2cb\.c,lakehouse"
-    assert config(left_out=("public.b", "public.a"))["table.exclude.list"] == r"public\.a,public\.b"
+    assert config()["schema.include.list"] == r"(?-i)public,(?-i)a\x2cb\.c,(?-i)lakehouse"
+    assert config(left_out=("public.b", "public.a"))["table.exclude.list"] == r"(?-i)public\.a,(?-i)public\.b"
     assert "table.exclude.list" not in config()
 
 
