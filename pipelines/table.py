@@ -280,7 +280,7 @@ class TableMirror:
         read = partial(self._history.read, part.session, self.topic)
         if keys:
             missing = boundary.before(read, self._look_up, self.topic, missing, facts.moved + 1, self._placeholder)
-        if not missing or len(ends) == 1:
+        if not missing or (not keys and len(ends) == 1):
             return None
         more = reduce(DataFrame.unionByName, (records.select(part.raw.columns) for _, records in read(missing)))
         raw = part.raw.unionByName(more)

@@ -201,6 +201,18 @@ def test_a_key_change_whose_halves_are_read_apart_keeps_its_values(spark: SparkS
     topic.assert_ledger_is_whole()
 
 
+def test_a_key_change_that_a_batch_ends_in_keeps_its_values(spark: SparkSession) -> None:
+    topic = Topic(spark)
+    mirror = topic.mirror()
+    topic.apply(mirror, topic.batch([create(1, 1, "a", "mine")]), 0)
+    left = topic.batch([delete(2, 1, new=3), tombstone(1)])
+    moved = topic.batch([create(2, 3, "a", GONE, old=1)])
+    topic.apply(mirror, left, 1)
+    topic.apply(mirror, moved, 2)
+    assert topic.rows() == [(3, "a", "mine")]
+    topic.assert_ledger_is_whole()
+
+
 def test_a_row_that_lost_a_value_never_takes_one_from_a_former_row_of_its_key(spark: SparkSession) -> None:
     topic = Topic(spark)
     mirror = topic.mirror()
