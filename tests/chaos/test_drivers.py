@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration.lease import Candidate
 from tests.integration.stack import PYTHON, WAIT_SECONDS, Stack, wait_until
 
 pytestmark = pytest.mark.process
@@ -57,6 +58,16 @@ def test_of_two_mirrors_one_works_and_the_other_says_that_it_waits(stack: Stack,
         wait_until(lambda: stack.positions() > after + 100)
         assert '"batch"' not in log.read_text(encoding="utf-8")
     stack.assert_equal()
+
+
+def test_a_lease_is_its_state_directorys(stack: Stack, tmp_path: Path) -> None:
+    kafka = stack.endpoints["kafka_bootstrap"]
+    first = Candidate(kafka, "elsewhere", tmp_path / "first")
+    assert first.gets_it()
+    assert not Candidate(kafka, "elsewhere", tmp_path / "other").gets_it()
+    again = Candidate(kafka, "elsewhere", tmp_path / "first")
+    assert again.gets_it(), "as after a kill"
+    wait_until(lambda: not first.lease.held())
 
 
 def test_a_batch_ends_before_a_mirror_that_is_asked_to_stop(stack: Stack) -> None:

@@ -1,14 +1,23 @@
 """The faults that every change must survive; `make test-chaos` has all of them."""
 
+from pathlib import Path
+
 import pytest
 from confluent_kafka import Producer
 
+from tests.integration.lease import Candidate
 from tests.integration.stack import Stack, wait_until
 from tests.integration.web_faults import web_faults
 
 pytestmark = pytest.mark.process
 
 ONE_BY_ONE = ["after-backfill", "between-letters", "after-merge", "before-checkpoint"]
+
+
+def test_a_second_mirror_of_the_source_waits_and_says_so(stack: Stack, tmp_path: Path) -> None:
+    second = Candidate(stack.endpoints["kafka_bootstrap"], "shop", tmp_path)
+    assert not second.gets_it()
+    assert second.said == ["waiting_for_lease"]
 
 
 def test_the_mirror_dies_at_each_of_its_steps_and_goes_on(stack: Stack) -> None:
