@@ -128,7 +128,7 @@ class BatchMirror:
         """Topics whose tables' schema the log has news of: at first of all, then when a batch has records of it."""
         if self._tables and self._schema_log.topic not in topics:
             return set()
-        return {topic_name(self._settings.source_name, *table) for table in self._schema_log.catch_up()}
+        return {topic_name(self._settings.source_name, *table) for table in self._schema_log.news()}
 
     def _one(self, batch: DataFrame, seen: TopicProfile, planned: Ranges, number: int, altered: bool) -> Outcome:
         mirror = self._tables.get(seen.topic)

@@ -39,8 +39,13 @@ def table_of(topic: str, known: Iterable[tuple[str, str]]) -> tuple[str, str]:
     A name without escapes tells itself, and one that no known table has is taken as it is.
     """
     source, schema, table = topic.split(".", 2)
-    plain = not _ESCAPED.search(topic)
-    return next((names for names in known if not plain and topic_name(source, *names) == topic), (schema, table))
+    candidates = known if is_escaped(topic) else ()
+    return next((names for names in candidates if topic_name(source, *names) == topic), (schema, table))
+
+
+def is_escaped(topic: str) -> bool:
+    """Whether a topic's name may have escapes in it."""
+    return _ESCAPED.search(topic) is not None
 
 
 def escaped(name: str) -> str:

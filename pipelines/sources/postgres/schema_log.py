@@ -20,7 +20,7 @@ from pipelines.errors import RetryBatch
 from pipelines.kafka import ANSWER_SECONDS, EARLIEST, LATEST, ask, client_config, list_offsets, read_range
 from pipelines.registry import SchemaRegistry
 from pipelines.sources.postgres.capture import SCHEMA_CHANGES
-from pipelines.sources.postgres.names import column_names, table_of
+from pipelines.sources.postgres.names import column_names, is_escaped, table_of
 
 # Longer than capture takes to look after the source's tables.
 PATIENCE_SECONDS = 20
@@ -115,6 +115,7 @@ class SchemaLog:
         self._kafka_bootstrap, self._decoder = kafka_bootstrap, Decoder(registry)
         self._lock = Lock()
         self._read = 0
+        self._news: set[tuple[str, str]] = set()
         self._versions: dict[tuple[str, str], list[Version]] = {}
 
     def table(self, schema: str, name: str) -> TableVersions:
@@ -124,7 +125,8 @@ class SchemaLog:
 
     def named(self, topic: str) -> tuple[str, str]:
         """Schema and name of a topic's table. Raises RetryBatch."""
-        self.catch_up()
+        if is_escaped(topic):
+            self.catch_up()
         with self._lock:
             return table_of(topic, self._versions)
 
@@ -146,27 +148,32 @@ class SchemaLog:
         )  # fmt: skip
         return patience(look)
 
-    def catch_up(self) -> set[tuple[str, str]]:
-        """Read what is new; the tables (schema and name) it concerns. Raises RetryBatch without an answer."""
+    def news(self) -> set[tuple[str, str]]:
+        """The tables (schema and name) of which there is something new that this hasn't said yet. Raises RetryBatch."""
+        self.catch_up()
+        with self._lock:
+            told, self._news = self._news, set()
+            return told
+
+    def catch_up(self) -> None:
+        """Read what is new. Raises RetryBatch without an answer."""
         with self._lock:
             admin = AdminClient(client_config(self._kafka_bootstrap))
             try:
                 # A source that was prepared by an earlier release, or by hand, may have no such table.
                 if self.topic not in ask(lambda: admin.list_topics(timeout=ANSWER_SECONDS)).topics:
-                    return set()
+                    return
                 end = ask(lambda: list_offsets(admin, [(self.topic, 0)], LATEST))[self.topic, 0]
                 held = ask(lambda: list_offsets(admin, [(self.topic, 0)], EARLIEST))[self.topic, 0]
             except KafkaException as error:
                 raise RetryBatch(f"Kafka doesn't answer at {self._kafka_bootstrap}: {error}") from error
-            changed = set()
             for message in read_range(self._kafka_bootstrap, self.topic, {0: (max(held, self._read), end)}):
                 found = self._version(message.value())
                 if found is not None:
                     table, version = found
                     self._versions.setdefault(table, []).append(version)
-                    changed.add(table)
+                    self._news.add(table)
             self._read = end
-            return changed
 
     def _version(self, value: bytes | None) -> tuple[tuple[str, str], Version] | None:
         if value is None:

@@ -14,6 +14,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from pipelines.identifiers import literal
+from pipelines.sources.postgres.bits import bits
 from pipelines.sources.postgres.kept import PRINTED, lost
 
 Convert = Callable[[Column], Column]
@@ -67,18 +68,6 @@ def _milli_timestamp(value: Column) -> Column:
 
 def _zoned_timestamp(value: Column) -> Column:
     return value.try_cast("timestamp")
-
-
-def _bits(value: Column, length: int | None) -> Column:
-    """Bits as PostgreSQL prints them, from bytes whose least bit comes first. Without a ``length`` from the first 1."""
-    places = F.sequence(F.lit(length) - 1 if length else 8 * F.length(value), F.lit(0), F.lit(-1))
-
-    def bit(place: Column) -> Column:
-        octet = F.conv(F.hex(F.substring(value, F.floor(place / 8).cast("int") + 1, F.lit(1))), 16, 10).cast("int")
-        return F.coalesce(F.getbit(octet, place % 8), F.lit(0)).cast("string")
-
-    text = F.array_join(F.transform(places, bit), "")
-    return text if length else F.regexp_replace(text, "^0+", "")
 
 
 def _time_of_day(value: Column) -> Column:
@@ -161,7 +150,7 @@ def _told(kind: Any, said: str, source: dict[str, str]) -> LakeType | None:
     if kind == "string" and said == "NUMERIC":
         return _number(length, scale)
     if kind == "bytes" and said in ("BIT", "VARBIT"):
-        return LakeType("string", partial(_bits, length=length if said == "BIT" else None), toastable=True)
+        return LakeType("string", partial(bits, length=length if said == "BIT" else None), toastable=True)
     if kind == "bytes" and said in PRINTED:
         return LakeType("string", lambda value: value.cast("string"), toastable=True)
     return None

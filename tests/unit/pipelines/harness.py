@@ -70,8 +70,8 @@ class Log:
     def table(self, schema: str, name: str) -> TableVersions:
         return table_versions(self.versions)
 
-    def catch_up(self) -> set[tuple[str, str]]:
-        return set()
+    def catch_up(self) -> None:
+        """Nothing comes here but by ``add``."""
 
 
 class Registry:
