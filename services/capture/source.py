@@ -6,8 +6,9 @@ import psycopg
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential
 from tenacity.nap import sleep_using_event
 
-from pipelines.sources.postgres.capture import ROLE, SLOT, Capture, collection, prepare_sql
+from pipelines.sources.postgres.capture import ROLE, SLOT, Capture, prepare_sql
 from pipelines.sources.postgres.capture_tables import LeftOut, left_out, read_names, read_states
+from pipelines.sources.postgres.signals import ask_for_snapshot
 from services.capture.errors import NotReady, Refused
 from services.capture.settings import APPLICATION, CaptureSettings
 from services.capture.stopping import Stop
@@ -59,11 +60,8 @@ class Source:
         """Ask the connector to copy these tables as they are now, beside the stream of changes. Raises NotReady."""
         try:
             with self._connect() as connection:
-                connection.execute(
-                    "INSERT INTO lakehouse.signal (id, type, data) SELECT gen_random_uuid()::text, 'execute-snapshot',"
-                    " json_build_object('type', 'incremental', 'data-collections', %s::text[])::text",
-                    ([collection(name) for name in sorted(tables)],),
-                )
+                for name in sorted(tables):
+                    ask_for_snapshot(connection, *name.split(".", 1))
         except psycopg.Error as error:
             raise NotReady(f"the snapshot can't be asked for: {_line(error)}; see `make logs s=source-db`") from None
 
