@@ -22,6 +22,7 @@ from pipelines.part import Outcome
 from pipelines.planned import OffsetLog
 from pipelines.profile import TopicProfile, profile
 from pipelines.registry import SchemaRegistry
+from pipelines.resyncs import Resyncs
 from pipelines.settings import MirrorSettings
 from pipelines.sources.postgres.capture import HEARTBEAT_TABLE
 from pipelines.sources.postgres.names import topic_name
@@ -45,7 +46,7 @@ class BatchMirror:
         self._history = TopicHistory(settings.kafka_bootstrap, settings.max_offsets_per_trigger)
         self._offsets = OffsetLog(settings.checkpoint)
         self._schema_log = SchemaLog(settings.kafka_bootstrap, self._registry, settings.source_name)
-        self._parking = Parking(spark)
+        self._parking, self._resyncs = Parking(spark), Resyncs(spark)
         self._specs = specs
         self._tables: dict[str, TableMirror] = {}
         self._pool = ThreadPoolExecutor(TABLES_SIDE_BY_SIDE, thread_name_prefix="table")
@@ -67,7 +68,8 @@ class BatchMirror:
             profiled = time.monotonic()
             planned = self._planned(number)
             altered = self._altered(topics)
-            decided = self._parking.refresh()
+            # Both look, whatever the first one says.
+            decided = any([self._parking.refresh(), self._resyncs.refresh()])
             due = {t for t in planned if self._is_due(t, t in topics, t in altered or decided)}
             jobs = {
                 t: self._pool.submit(
@@ -81,14 +83,14 @@ class BatchMirror:
                 self._tables[topic].pass_over(planned[topic])
         finally:
             batch.unpersist()
-        if any(outcome.rows or outcome.reread or outcome.schema_changes for outcome in outcomes):
+        if any(outcome.rows or outcome.reread or outcome.schema_changes or outcome.swept for outcome in outcomes):
             failpoint("before-checkpoint")
             self._report(number, outcomes, profiled - started, time.monotonic() - started)
 
     def _is_due(self, topic: str, has_records: bool, news: bool) -> bool:
         if self._holds.held(topic):
             return news or self._holds.due(topic)
-        return has_records or news or topic not in self._tables
+        return has_records or news or topic not in self._tables or self._tables[topic].awaits()
 
     def _outcomes(self, jobs: Mapping[str, Future[Outcome]]) -> list[Outcome]:
         """What became of every table; those that can't go on are held.
@@ -135,8 +137,8 @@ class BatchMirror:
         if mirror is None:
             mirror = self._tables[seen.topic] = TableMirror(
                 seen.topic, self._settings.source_name, PIPELINE, self._registry, self._letters, self._history,
-                self._schema_log, self._parking, self._settings.unavailable_value, self._settings.dead_letter_share,
-                self._specs.schema_policy(*self._schema_log.named(seen.topic)),
+                self._schema_log, self._parking, self._resyncs, self._settings.unavailable_value,
+                self._settings.dead_letter_share, self._specs.schema_policy(*self._schema_log.named(seen.topic)),
             )  # fmt: skip
         with self._session() as session:
             return mirror.mirror(batch, seen, planned, number, session, altered)
@@ -165,6 +167,7 @@ class BatchMirror:
             schema_changes={o.topic: o.schema_changes for o in outcomes if o.schema_changes},
             skipped=sum(outcome.skipped for outcome in outcomes),
             reread=sum(outcome.reread for outcome in outcomes),
+            swept={o.topic: o.swept for o in outcomes if o.swept},
             tables_committed=sum(outcome.committed for outcome in outcomes),
             ms=round(total_s * 1000),
             stage_ms=stages,

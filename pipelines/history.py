@@ -3,15 +3,16 @@
 That is so when the table was dropped or rolled back, or when the stream's checkpoint is newer than the table.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from pyspark.sql import DataFrame, SparkSession
 
-from pipelines.errors import RetryBatch, StopPipeline
-from pipelines.kafka import EARLIEST, ask, client_config, list_offsets, settled_ends
+from pipelines.errors import RetryBatch
+from pipelines.kafka import EARLIEST, TopicPartitionKey, ask, client_config, list_offsets, settled_ends
 from pipelines.ledger import Ranges
+from pipelines.planned import TopicOffsets
 from pipelines.read import read_ranges
 
 
@@ -24,13 +25,7 @@ class TopicHistory:
     def read(
         self, session: SparkSession, topic: str, ranges: Ranges, whole: bool = False
     ) -> Iterator[tuple[Ranges, DataFrame]]:
-        """Parts of ``ranges``, each with its raw records, in order; or all as one part, if ``whole``.
-
-        Raises StopPipeline if Kafka doesn't hold all of them any more, RetryBatch if it doesn't answer.
-        """
-        if not ranges:
-            return
-        self._check(topic, ranges)
+        """Parts of ``ranges``, each with its raw records, in order; or all as one part, if ``whole``."""
         for part in [ranges] if whole else parts(ranges, self._at_once):
             yield part, read_ranges(session, self._kafka_bootstrap, topic, part)
 
@@ -41,22 +36,29 @@ class TopicHistory:
         except KafkaException as error:
             raise RetryBatch(f"Kafka doesn't answer at {self._kafka_bootstrap}: {error}") from error
 
-    def _check(self, topic: str, ranges: Ranges) -> None:
-        admin = AdminClient(client_config(self._kafka_bootstrap))
-        try:
-            held = ask(lambda: list_offsets(admin, [(topic, partition) for partition in ranges], EARLIEST))
-        except KafkaException as error:
-            raise RetryBatch(f"Kafka doesn't answer at {self._kafka_bootstrap}: {error}") from error
-        lost = [
-            f"{start} to {held[topic, partition] - 1} of partition {partition}"
-            for partition, (start, _) in sorted(ranges.items())
-            if held[topic, partition] > start
-        ]
-        if lost:
-            raise StopPipeline(
-                f"the lake lacks offsets of {topic} that Kafka doesn't hold any more: {', '.join(lost)}. Nothing was"
-                " skipped or merged. Roll the table back to a snapshot that is newer, or see the README, Trouble."
-            )
+    def lost(self, topic: str, ranges: Ranges) -> dict[int, tuple[int, int]]:
+        """What of ``ranges`` Kafka doesn't hold any more: partition to first offset and the first that is held.
+
+        Raises RetryBatch if it doesn't answer.
+        """
+        held = _earliest(self._kafka_bootstrap, [(topic, partition) for partition in ranges])
+        spans = {partition: (start, held[topic, partition]) for partition, (start, _) in ranges.items()}
+        return {partition: (start, end) for partition, (start, end) in spans.items() if start < end}
+
+
+def outrun(positions: TopicOffsets, kafka_bootstrap: str) -> bool:
+    """Whether Kafka has lost records from these positions on. Raises RetryBatch if it doesn't answer."""
+    flat = {(topic, partition): offset for topic, by in positions.items() for partition, offset in by.items()}
+    held = _earliest(kafka_bootstrap, flat)
+    return any(held[key] > offset for key, offset in flat.items())
+
+
+def _earliest(kafka_bootstrap: str, partitions: Iterable[TopicPartitionKey]) -> dict[TopicPartitionKey, int]:
+    admin = AdminClient(client_config(kafka_bootstrap))
+    try:
+        return ask(lambda: list_offsets(admin, partitions, EARLIEST))
+    except KafkaException as error:
+        raise RetryBatch(f"Kafka doesn't answer at {kafka_bootstrap}: {error}") from error
 
 
 def parts(ranges: Ranges, at_once: int) -> Iterator[Ranges]:

@@ -4,11 +4,14 @@ Each of our commits carries, in its snapshot summary, the offsets it accounts fo
 it reaches: the data and the record of the data are one commit, so neither can exist without the other. A batch that
 changes no row (dead letters, tombstones) has a commit without data. So a table's history has every offset of its topic
 exactly once, and after a crash, with or without a checkpoint, whatever lies below the position is skipped.
+
+Offsets that Kafka lost before they were read are never passed over in silence: an entry of their own says so, and which
+resync has made up for them (see :mod:`pipelines.resyncs`).
 """
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Self
 
 PIPELINE = "lakehouse.pipeline"
@@ -17,6 +20,9 @@ OFFSETS = "lakehouse.offsets"
 POSITIONS = "lakehouse.positions"
 COUNTS = "lakehouse.counts"
 TRUNCATED_LSN = "lakehouse.truncated-lsn"
+PARTITIONS = "lakehouse.partitions"
+RESYNC, RESYNCED = "lakehouse.resync", "lakehouse.resynced"
+LOST = "lakehouse.lost-offsets"
 
 Positions = Mapping[int, int]
 Ranges = Mapping[int, tuple[int, int]]
@@ -52,11 +58,16 @@ class Ledger:
     """The state that a table has reached.
 
     ``positions``: partition to the next offset; everything below it is in the table. ``truncated_lsn``: the log
-    position of the newest truncate; whatever is older must not come back.
+    position of the newest truncate; whatever is older must not come back. ``partitions``: how many the topic has, as
+    far as keys are spread over them. ``resync``: the newest resync that has begun, and ``resynced``, how many rows it
+    removed because the source didn't have them any more; None: it hasn't ended.
     """
 
     positions: dict[int, int] = field(default_factory=dict)
     truncated_lsn: int | None = None
+    partitions: int | None = None
+    resync: str | None = None
+    resynced: int | None = None
 
     def after(self, ranges: Ranges, truncated_lsn: int | None = None) -> "Ledger":
         """The ledger once ``ranges`` (partition to first offset and next offset) are in the table."""
@@ -64,7 +75,11 @@ class Ledger:
         for partition, (_, following) in ranges.items():
             positions[partition] = max(following, positions.get(partition, 0))
         known = [lsn for lsn in (self.truncated_lsn, truncated_lsn) if lsn is not None]
-        return Ledger(positions, max(known, default=None))
+        return replace(self, positions=positions, truncated_lsn=max(known, default=None))
+
+    def reaches(self, positions: Positions) -> bool:
+        """Whether everything below ``positions`` is in the table."""
+        return all(self.positions.get(partition, 0) >= offset for partition, offset in positions.items())
 
     def up_to(self, ends: Positions) -> dict[int, tuple[int, int]]:
         """What lies between the table's positions and ``ends``. A partition without a position begins at 0."""
@@ -83,20 +98,25 @@ class Ledger:
 
 @dataclass(frozen=True)
 class Commit:
-    """One commit's entry in the ledger. ``counts`` None: written by a release that didn't count."""
+    """One commit's entry in the ledger. ``counts`` None: written by a release that didn't count. ``lost``: those of its
+    offsets that Kafka lost before they were read, which a resync made up for.
+    """
 
     batch: int
     offsets: dict[int, tuple[int, int]]
     counts: Counts | None
+    lost: dict[int, tuple[int, int]] = field(default_factory=dict)
 
 
 def read(summaries: Iterable[Mapping[str, str]]) -> Ledger:
     """The ledger from snapshot summaries, newest first: that of the newest commit which has one."""
     for summary in summaries:
         if POSITIONS in summary:
-            truncated = summary.get(TRUNCATED_LSN)
             positions = {int(p): int(offset) for p, offset in json.loads(summary[POSITIONS]).items()}
-            return Ledger(positions, int(truncated) if truncated else None)
+            truncated, partitions, resynced = (
+                int(summary[name]) if name in summary else None for name in (TRUNCATED_LSN, PARTITIONS, RESYNCED)
+            )
+            return Ledger(positions, truncated, partitions, summary.get(RESYNC), resynced)
     return Ledger()
 
 
@@ -105,8 +125,9 @@ def commits(summaries: Iterable[Mapping[str, str]]) -> list[Commit]:
     return [
         Commit(
             batch=int(summary[BATCH]),
-            offsets={int(p): (int(start), int(end)) for p, (start, end) in json.loads(summary[OFFSETS]).items()},
+            offsets=_ranges(summary[OFFSETS]),
             counts=Counts(**json.loads(summary[COUNTS])) if COUNTS in summary else None,
+            lost=_ranges(summary.get(LOST, "{}")),
         )
         for summary in summaries
         if OFFSETS in summary
@@ -135,15 +156,27 @@ def problems(history: Iterable[Commit], complete: bool) -> list[str]:
     return found
 
 
-def summary(pipeline: str, batch: int, ranges: Ranges, reached: Ledger, counts: Counts) -> dict[str, str]:
-    """The properties of the commit that accounts for ``ranges``; ``reached`` is the ledger after it."""
+def summary(
+    pipeline: str, batch: int, ranges: Ranges, reached: Ledger, counts: Counts, lost: Ranges | None = None
+) -> dict[str, str]:
+    """The properties of the commit that accounts for ``ranges``, of which Kafka had ``lost`` some; ``reached`` is the
+    ledger after it.
+    """
     properties = {
         PIPELINE: pipeline,
         BATCH: str(batch),
-        OFFSETS: json.dumps({str(p): list(span) for p, span in sorted(ranges.items())}),
+        OFFSETS: _json(ranges),
         POSITIONS: json.dumps({str(p): offset for p, offset in sorted(reached.positions.items())}),
         COUNTS: json.dumps(asdict(counts)),
     }
-    if reached.truncated_lsn is not None:
-        properties[TRUNCATED_LSN] = str(reached.truncated_lsn)
-    return properties
+    known = {TRUNCATED_LSN: reached.truncated_lsn, PARTITIONS: reached.partitions, RESYNC: reached.resync,
+             RESYNCED: reached.resynced, LOST: _json(lost) if lost else None}  # fmt: skip
+    return properties | {name: str(value) for name, value in known.items() if value is not None}
+
+
+def _ranges(text: str) -> dict[int, tuple[int, int]]:
+    return {int(p): (int(start), int(end)) for p, (start, end) in json.loads(text).items()}
+
+
+def _json(ranges: Ranges) -> str:
+    return json.dumps({str(p): list(span) for p, span in sorted(ranges.items())})

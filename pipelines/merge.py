@@ -1,7 +1,7 @@
 """Merge: the folded changes of a batch into the table, in one commit that carries the ledger."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -10,7 +10,7 @@ from pipelines.fold import DELETE, KEEP, OP, TECHNICAL
 from pipelines.identifiers import literal, quote
 
 READ = "r"
-NEWER = f"(c._lsn >= t._lsn OR c._op = '{READ}' OR t._op = '{READ}')"
+NEWER = f"c._lsn >= t._lsn OR c._op = '{READ}' OR t._op = '{READ}'"
 SNAPSHOT_PROPERTY = "spark.sql.iceberg.snapshot-property."
 
 
@@ -32,6 +32,7 @@ class MergePlan:
     bounds: Mapping[str, tuple[Any, Any]] | None = None
     among: tuple[str, tuple[Any, ...]] | None = None
     truncated_lsn: int | None = None
+    resynced_from: Mapping[int, int] = field(default_factory=dict)
 
 
 def merge_sql(plan: MergePlan) -> str:
@@ -40,13 +41,14 @@ def merge_sql(plan: MergePlan) -> str:
     What is older the log position tells, but not of what a snapshot read: that is as new as its place in the topic,
     while a change that was being made meanwhile may have an older position, and comes after it.
     """
+    newer = f"({' OR '.join([NEWER, *before(plan.resynced_from, 't.')])})"
     every = [*plan.columns, *TECHNICAL]
     assignments = ", ".join(f"t.{quote(name)} = {_new_value(name, plan.kept)}" for name in every)
     complete = "".join(f" AND NOT c.{quote(KEEP)}.{quote(name)}" for name in plan.kept)
     return _merge(
         plan,
-        f"WHEN MATCHED AND {NEWER} AND c.{OP} = '{DELETE}' THEN DELETE",
-        f"WHEN MATCHED AND {NEWER} THEN UPDATE SET {assignments}",
+        f"WHEN MATCHED AND {newer} AND c.{OP} = '{DELETE}' THEN DELETE",
+        f"WHEN MATCHED AND {newer} THEN UPDATE SET {assignments}",
         _insert(plan, f"c.{OP} <> '{DELETE}'{complete}"),
     )
 
@@ -56,6 +58,15 @@ def exchange_sql(plan: MergePlan) -> str:
     table are deleted, and others inserted.
     """
     return _merge(plan, f"WHEN MATCHED AND c.{OP} = '{DELETE}' THEN DELETE", _insert(plan, f"c.{OP} <> '{DELETE}'"))
+
+
+def before(positions: Mapping[int, int], row: str = "") -> list[str]:
+    """A condition for each partition: a mirrored table's row was written by a record before its position."""
+    return [
+        f"{row}_kafka_partition = {partition:d} AND {row}_kafka_offset < {offset:d}"
+        for partition, offset in sorted(positions.items())
+        if offset
+    ]
 
 
 def append_sql(plan: MergePlan) -> str:

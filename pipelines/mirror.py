@@ -1,6 +1,7 @@
 """The mirror's process: one streaming query from the captured topics to the lake, until it is told to stop."""
 
 import json
+import shutil
 import signal
 import sys
 import time
@@ -14,9 +15,11 @@ from structlog.stdlib import BoundLogger
 
 from pipelines import failpoints, spec
 from pipelines.batch import BatchMirror
+from pipelines.history import outrun
 from pipelines.holds import Holds
 from pipelines.lease import Lease
 from pipelines.log import json_log
+from pipelines.planned import OffsetLog
 from pipelines.position import PositionPublisher, told
 from pipelines.read import read_stream
 from pipelines.session import start_session
@@ -62,6 +65,11 @@ def main() -> int:
 def _run(
     spark: SparkSession, settings: MirrorSettings, specs: spec.Specs, lease: Lease, stop: Event, log: BoundLogger
 ) -> int:
+    if outrun(OffsetLog(settings.checkpoint).next(), settings.kafka_bootstrap):
+        # The checkpoint is of no more use. Without it every topic is read from what Kafka holds of it, and each table's
+        # ledger says what of that is news, and whether anything is lost.
+        log.warning("checkpoint_given_up", because="Kafka doesn't hold any more what it would go on with")
+        shutil.rmtree(settings.checkpoint)
     holds = Holds()
     query = (
         read_stream(spark, settings)

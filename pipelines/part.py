@@ -16,13 +16,15 @@ from pipelines.sources.postgres.schema_log import TableVersions
 class Outcome:
     """What became of a topic's records in a batch. Times in milliseconds, by stage.
 
-    ``skipped``: records that the table had already; ``reread``: records from before the batch that it lacked.
+    ``skipped``: records that the table had already; ``reread``: records from before the batch that it lacked;
+    ``swept``: rows which a resync didn't find in the source any more.
     """
 
     topic: str
     rows: int = 0
     skipped: int = 0
     reread: int = 0
+    swept: int = 0
     counts: ledger.Counts = field(default_factory=ledger.Counts)
     schema_changes: list[str] = field(default_factory=list)
     committed: bool = False

@@ -31,6 +31,11 @@ class OffsetLog:
             for topic, partitions in ends.items()
         }
 
+    def next(self) -> TopicOffsets:
+        """Where the query would go on: the end of its last finished batch; nothing before its first one."""
+        finished = [int(path.name) for path in (self._checkpoint / "commits").glob("[0-9]*")]
+        return self._offsets(f"offsets/{max(finished)}") if finished else {}
+
     def _offsets(self, name: str) -> TopicOffsets:
         # The source's offset is the last line; version and metadata stand before it.
         content = (self._checkpoint / name).read_text(encoding="utf-8")

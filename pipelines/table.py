@@ -25,6 +25,7 @@ from pipelines.policy import restrained
 from pipelines.profile import TopicProfile, profile
 from pipelines.registry import SchemaRegistry
 from pipelines.rekey import KeyChanged
+from pipelines.resyncs import Resync, Resyncs, check_lost, check_partitions, remove_stale
 from pipelines.schema_plan import Change, target, version_of
 from pipelines.sources.postgres.envelope import TableShape
 from pipelines.sources.postgres.schema_log import SchemaLog, TableVersions, Version
@@ -46,13 +47,15 @@ class TableMirror:
         history: TopicHistory,
         schema_log: SchemaLog,
         parking: Parking,
+        resyncs: Resyncs,
         placeholder: str,
         dead_share: float = 1.0,
         policy: SchemaPolicy | None = None,
     ) -> None:
         self.topic, self._source, self._pipeline = topic, source, pipeline
         self._registry, self._letters, self._history, self._placeholder = registry, letters, history, placeholder
-        self._schema_log, self._parking, self._dead_share = schema_log, parking, dead_share
+        self._schema_log, self._parking, self._resyncs = schema_log, parking, resyncs
+        self._dead_share = dead_share
         self._policy = policy or SchemaPolicy()
         self._known_ids: set[int] = set()
         self._forget()
@@ -64,6 +67,16 @@ class TableMirror:
         # but markers of transactions, or records of a topic that has no table because none of them can be used.
         self._read: dict[int, int] = {}
         self._untold = ledger.Counts()
+        self._partitions = 0
+        self._lost: dict[int, tuple[int, int]] = {}
+
+    @property
+    def _resync(self) -> Resync | None:
+        return self._resyncs.of(self.topic)
+
+    def awaits(self) -> bool:
+        """Whether a resync has something left to do here, even if no record comes."""
+        return self._resync is not None and self._table is not None and self._resync.awaited_by(self._known())
 
     def _look_up(self, seen: TopicProfile) -> schemas.Schemas:
         return schemas.look_up(self._registry, seen, self._name)
@@ -99,6 +112,8 @@ class TableMirror:
                 self._look(Lake(session))
                 if self._table is not None:
                     evolve.backfill(session, self._table)
+                self._partitions = check_partitions(self.topic, self._known(), len(planned), self._resync)
+                self._give_up_lost(self._reached().skipped(planned), number)
             try:
                 self._bring(raw, seen, planned, number, session, outcome)
             except KeyChanged:
@@ -106,6 +121,10 @@ class TableMirror:
             if schema_changed and self._table is not None:
                 with outcome.stage("evolve"):
                     self._follow(self._table, session, outcome)
+            if self._table is not None and self._resync is not None and self._resync.ends(self._reached()):
+                with outcome.stage("resync"):
+                    outcome.swept = remove_stale(session, self._table, self._resync)
+                    self._commit_state(replace(self._reached(), resynced=outcome.swept), number)
         except BaseException:
             self._forget()
             raise
@@ -140,7 +159,7 @@ class TableMirror:
         """Begin again as another table that has the name now: what is older than it is superseded."""
         first = versions.versions[0]
         for ranges, records in self._older(first, session):
-            seen = profile(records).get(self.topic, TopicProfile(self.topic))
+            seen = self._profile(records)
             counts = ledger.Counts(superseded=seen.rows - seen.tombstones, tombstones=seen.tombstones)
             self._account(Part(records, seen, ranges, number, session, outcome), counts)
             self._read.update(self._reached().after(ranges).positions)
@@ -183,7 +202,10 @@ class TableMirror:
         self._table = lake.table(evolve.lake_namespace(self._source, schema), name)
         found = ledger.read(self._table.summaries()) if self._table else ledger.Ledger()
         if found != self._ledger:
-            self._ledger, self._read, self._untold = found, {}, ledger.Counts()
+            self._ledger, self._read, self._untold, self._lost = found, {}, ledger.Counts(), {}
+
+    def _profile(self, records: DataFrame) -> TopicProfile:
+        return profile(records).get(self.topic, TopicProfile(self.topic))
 
     def _known(self) -> ledger.Ledger:
         return self._ledger or ledger.Ledger()
@@ -197,7 +219,7 @@ class TableMirror:
     ) -> None:  # fmt: skip
         records = records.persist()
         try:
-            seen = profile(records).get(self.topic, TopicProfile(self.topic))
+            seen = self._profile(records)
             outcome.reread += seen.rows
             self._take(records, seen, ranges, number, session, outcome, versions)
         finally:
@@ -214,11 +236,38 @@ class TableMirror:
         outcome: Outcome,
         versions: TableVersions | None = None,
     ) -> None:
+        """Take ``ranges``, in two steps where a resync begins among them."""
+        resync = self._resync
+        if resync is None or self._table is None or self._known().resync == resync.id:
+            self._take_part(raw, seen, ranges, number, session, outcome, versions)
+            return
+        first, rest = resync.split(ranges)
+        if first and rest:
+            before, raw = raw.where(within(first)), raw.where(within(rest))
+            self._take_part(before, self._profile(before), first, number, session, outcome, versions)
+            seen = self._profile(raw)
+        if first and not rest:
+            self._take_part(raw, seen, first, number, session, outcome, versions)
+        if self._reached().reaches(resync.start):
+            self._commit_state(resync.begun(self._reached()), number)
+        if rest:
+            self._take_part(raw, seen, rest, number, session, outcome, versions)
+
+    def _take_part(
+        self,
+        raw: DataFrame,
+        seen: TopicProfile,
+        ranges: ledger.Ranges,
+        number: int,
+        session: SparkSession,
+        outcome: Outcome,
+        versions: TableVersions | None,
+    ) -> None:
         reached = self._reached()
         pending = reached.pending(seen.ranges)
         if pending != seen.ranges:
             raw = raw.where(within(pending))
-            left = profile(raw).get(self.topic, TopicProfile(self.topic)) if pending else TopicProfile(self.topic)
+            left = self._profile(raw) if pending else TopicProfile(self.topic)
             outcome.skipped += seen.rows - left.rows
             seen = left
         ends = reached.after(ranges).positions
@@ -369,6 +418,7 @@ class TableMirror:
                 bounds=bounds(facts, shape, keys) if cleared is None else None,
                 among=key_among(changes, shape, keys) if few and not empty else None,
                 truncated_lsn=cleared,
+                resynced_from=self._resync.start if self._resync and self._resync.runs(self._known()) else {},
             )
             counts = ledger.Counts(
                 merged=folded - lost, superseded=facts.live - folded, dead_lettered=facts.dead + lost,
@@ -416,8 +466,10 @@ class TableMirror:
         self._untold += counts
         if self._table is None:
             return
-        reached = self._known().after(part.offsets, truncated_lsn)
-        summary = ledger.summary(self._pipeline, part.batch, part.offsets, reached, self._untold)
+        reached = replace(
+            self._known().after(part.offsets, truncated_lsn), partitions=self._known().partitions or self._partitions
+        )
+        summary = ledger.summary(self._pipeline, part.batch, part.offsets, reached, self._untold, self._lost)
         with part.outcome.stage("merge"):
             if statement is None:
                 self._table.commit_nothing(summary)
@@ -426,7 +478,25 @@ class TableMirror:
                 commit(part.session, statement, summary)
                 failpoint("after-merge")
         part.outcome.committed |= statement is not None
-        self._ledger, self._untold = reached, ledger.Counts()
+        self._ledger, self._untold, self._lost = reached, ledger.Counts(), {}
+
+    def _give_up_lost(self, skipped: ledger.Ranges, number: int) -> None:
+        """Account for the offsets that Kafka has lost, if a resync makes up for them. Raises StopPipeline."""
+        lost = self._history.lost(self.topic, skipped) if skipped else {}
+        if lost:
+            check_lost(self.topic, lost, self._resync)
+            self._lost |= lost
+            self._read |= {partition: end for partition, (_, end) in lost.items()}
+            if self._table is not None:
+                self._commit_state(self._reached(), number)
+
+    def _commit_state(self, reached: ledger.Ledger, number: int) -> None:
+        """Commit an entry without data that brings the ledger to ``reached``."""
+        assert self._table is not None
+        offsets = self._known().up_to(reached.positions)
+        summary = ledger.summary(self._pipeline, number, offsets, reached, self._untold, self._lost)
+        self._table.commit_nothing(summary)
+        self._ledger, self._untold, self._lost = reached, ledger.Counts(), {}
 
     def _reject_all(self, part: Part, found: schemas.Schemas) -> None:
         dead = part.seen.rows - part.seen.tombstones

@@ -18,8 +18,9 @@ from services.verify.settings import StackSettings
 class TableHistory:
     """One table. ``complete``: its history is kept from the first commit on, so that its offsets must begin at 0.
 
-    ``offsets``: how many its commits account for; what of them is neither in ``counts`` nor in ``uncounted`` commits is
-    a marker of a transaction. ``letters``: those that the dead-letter table has of these offsets.
+    ``offsets``: how many its commits account for, of which Kafka ``lost`` some before they were read (a resync made up
+    for them); what of the others is neither in ``counts`` nor in ``uncounted`` commits is a marker of a transaction.
+    ``letters``: those that the dead-letter table has of these offsets.
     """
 
     table: str
@@ -28,6 +29,7 @@ class TableHistory:
     commits: int = 0
     uncounted: int = 0
     offsets: int = 0
+    lost: int = 0
     counts: ledger.Counts = field(default_factory=ledger.Counts)
     letters: int = 0
     problems: list[str] = field(default_factory=list)
@@ -35,7 +37,7 @@ class TableHistory:
     @property
     def markers(self) -> int:
         """Offsets that aren't records."""
-        return self.offsets - self.counts.records
+        return self.offsets - self.lost - self.counts.records
 
     def to_json(self) -> dict[str, Any]:
         """The history as plain data."""
@@ -75,6 +77,7 @@ def _history(table: Table, pinned: lake.PinnedTable, letters: Table | None) -> T
             found.uncounted += 1
             continue
         found.counts += entry.counts
+        found.lost += sum(end - start for start, end in entry.lost.values())
         for partition, (start, end) in entry.offsets.items():
             found.offsets += end - start
             first, last = covered.get(partition, (start, end))

@@ -18,6 +18,7 @@ from pipelines.kafka import REPLAYED_FROM
 from pipelines.parking import firsts
 from pipelines.part import Outcome
 from pipelines.profile import TopicProfile, profile
+from pipelines.resyncs import Resync
 from pipelines.sources.postgres.names import table_of
 from pipelines.sources.postgres.schema_log import Attribute, TableVersions, Version, table_versions
 from pipelines.spec import SchemaPolicy
@@ -72,6 +73,16 @@ class Log:
 
     def catch_up(self) -> None:
         """Nothing comes here but by ``add``."""
+
+
+class Resyncs:
+    """Stands where the table of resyncs is."""
+
+    def __init__(self) -> None:
+        self.newest: Resync | None = None
+
+    def of(self, topic: str) -> Resync | None:
+        return self.newest
 
 
 class Registry:
@@ -148,11 +159,13 @@ class Topic:
         self.offsets = [0, 0]
         self.batches: list[DataFrame] = []
         self.let_pass: dict[int, int] = {}
+        self.resyncs = Resyncs()
+        self.held = [0, 0]
 
     def mirror(self, policy: SchemaPolicy | None = None) -> TableMirror:
         """What a new process would begin with."""
         return TableMirror(
-            self.name, "shop", "mirror", self.registry, self.letters, self, self.schema_log, self,  # type: ignore[arg-type]
+            self.name, "shop", "mirror", self.registry, self.letters, self, self.schema_log, self, self.resyncs,  # type: ignore[arg-type]
             PLACEHOLDER, 0.5, policy,
         )  # fmt: skip
 
@@ -180,6 +193,10 @@ class Topic:
     def ends(self, topic: str) -> dict[int, int]:
         """As pipelines.history.TopicHistory does."""
         return {partition: end for partition, end in enumerate(self.offsets) if end}
+
+    def lost(self, topic: str, ranges: ledger.Ranges) -> dict[int, tuple[int, int]]:
+        """As pipelines.history.TopicHistory does."""
+        return {p: (start, self.held[p]) for p, (start, _) in ranges.items() if start < self.held[p]}
 
     def of(self, topic: str) -> DataFrame | None:
         """As pipelines.parking.Parking does."""
