@@ -26,6 +26,8 @@ class TopicHistory:
         self, session: SparkSession, topic: str, ranges: Ranges, whole: bool = False
     ) -> Iterator[tuple[Ranges, DataFrame]]:
         """Parts of ``ranges``, each with its raw records, in order; or all as one part, if ``whole``."""
+        if not ranges:
+            return
         for part in [ranges] if whole else parts(ranges, self._at_once):
             yield part, read_ranges(session, self._kafka_bootstrap, topic, part)
 

@@ -69,12 +69,14 @@ GROUPS: tuple[Group, ...] = (
         },
     ),
     Group(
-        "Source and capture. CAPTURED_SCHEMAS: comma-separated. MAX_SLOT_WAL_KEEP_SIZE: WAL a stopped capture may hold",
+        "Source and capture. CAPTURED_SCHEMAS: comma-separated. MAX_SLOT_WAL_KEEP_SIZE: WAL a stopped capture may hold."
+        "\n# SLOT_WAL_WARN_MIB: when `make status` warns of it",
         {
             "SOURCE_NAME": "shop",
             "CAPTURED_SCHEMAS": "public",
             "TABLE_TOPIC_PARTITIONS": "4",
             "MAX_SLOT_WAL_KEEP_SIZE": "4GB",
+            "SLOT_WAL_WARN_MIB": "1024",
             "SHOP_RATE": "20",
         },
     ),

@@ -33,6 +33,11 @@ class ConnectorState(BaseModel):
         return next((s.error or "no reason given" for s in states if s.state == "FAILED"), None)
 
     @property
+    def stopped(self) -> bool:
+        """Whether the connector was stopped and its tasks have ended."""
+        return self.connector.state == "STOPPED" and not self.tasks
+
+    @property
     def running(self) -> bool:
         """Whether the connector and all of its tasks, at least one, run."""
         return bool(self.tasks) and all(s.state == "RUNNING" for s in (self.connector, *self.tasks.values()))
@@ -72,6 +77,23 @@ class Connect:
             return None
         tasks = {task["id"]: _state(task) for task in answer["tasks"]}
         return ConnectorState(connector=_state(answer["connector"]), tasks=tasks)
+
+    def offset(self, name: str) -> dict[str, Any] | None:
+        """The source position that the connector has stored, in its own words; None if it has none."""
+        answer = self._ask("GET", f"/connectors/{name}/offsets") or {"offsets": []}
+        return next((entry["offset"] for entry in answer["offsets"]), None)
+
+    def forget_offset(self, name: str) -> None:
+        """Have the stopped connector begin anew, when it is resumed: with a snapshot of all its tables."""
+        self._ask("DELETE", f"/connectors/{name}/offsets")
+
+    def stop(self, name: str) -> None:
+        """End the connector's tasks, until it is resumed; also a restart of Connect doesn't begin them again."""
+        self._ask("PUT", f"/connectors/{name}/stop")
+
+    def resume(self, name: str) -> None:
+        """Let the connector go on after a stop."""
+        self._ask("PUT", f"/connectors/{name}/resume")
 
     def _ask(self, method: str, path: str, **options: Any) -> Any:
         see = "see `make logs s=connect`"

@@ -19,6 +19,9 @@ class State(StrEnum):
     RUNNING = "running"
     FAILED = "failed, to be restarted"
     GAVE_UP = "gave up"
+    BROKEN = "stopped: changes would be missed"
+    STOPPED = "stopped by hand"
+    ANEW = "beginning anew"
     WAITING = "waiting for a server"
 
 

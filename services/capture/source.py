@@ -6,9 +6,10 @@ import psycopg
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential
 from tenacity.nap import sleep_using_event
 
-from pipelines.sources.postgres.capture import ROLE, SLOT, Capture, prepare_sql
+from pipelines.sources.postgres.capture import HEARTBEAT_TABLE, ROLE, SLOT, Capture, prepare_sql
 from pipelines.sources.postgres.capture_tables import LeftOut, left_out, read_names, read_states
 from pipelines.sources.postgres.signals import ask_for_snapshot
+from services.capture.continuity import Mark, SourceNow
 from services.capture.errors import NotReady, Refused
 from services.capture.settings import APPLICATION, CaptureSettings
 from services.capture.stopping import Stop
@@ -65,6 +66,38 @@ class Source:
         except psycopg.Error as error:
             raise NotReady(f"the snapshot can't be asked for: {_line(error)}; see `make logs s=source-db`") from None
 
+    def look(self) -> SourceNow:
+        """What tells whether the connector can go on. Raises NotReady."""
+        try:
+            with self._connect() as connection:
+                row = connection.execute(_LOOK, (SLOT,)).fetchone()
+        except psycopg.Error as error:
+            raise NotReady(f"the source can't be looked at: {_line(error)}; see `make logs s=source-db`") from None
+        assert row is not None
+        system, *marks, written, has_slot, wal_status, confirmed, held = row
+        return SourceNow(system, tuple(marks), written, has_slot, wal_status, confirmed, held)
+
+    def leave_mark(self) -> Mark:
+        """Leave a mark in the source; it is there when this returns. Raises NotReady."""
+        try:
+            with self._connect() as connection:
+                row = connection.execute(_MARK).fetchone()
+        except psycopg.Error as error:
+            raise NotReady(f"no mark can be left in the source: {_line(error)}; see `make logs s=source-db`") from None
+        assert row is not None
+        return Mark(system=row[0], mark=row[1])
+
+    def drop_slot(self) -> bool:
+        """Drop the slot, if there is one; whether there was. Raises NotReady while somebody reads it."""
+        try:
+            with self._connect() as connection:
+                dropped = connection.execute(
+                    "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = %s", (SLOT,)
+                ).fetchall()
+        except psycopg.Error as error:
+            raise NotReady(f"the slot can't be dropped: {_line(error)}; see `make logs s=source-db`") from None
+        return bool(dropped)
+
     def capture(self, excluded: LeftOut) -> Capture:
         """What the connector is told."""
         settings = self.settings
@@ -94,6 +127,16 @@ class Source:
         settings = self.settings
         conninfo = settings.conninfo(settings.source_db_admin_user, settings.source_db_admin_password, APPLICATION)
         return psycopg.connect(conninfo, autocommit=True)
+
+
+_MARK = f"""
+UPDATE {HEARTBEAT_TABLE} SET mark_before = mark, mark = gen_random_uuid()
+RETURNING (SELECT system_identifier::text FROM pg_control_system()), mark::text""".encode()
+_LOOK = f"""
+SELECT (SELECT system_identifier::text FROM pg_control_system()), b.mark::text, b.mark_before::text,
+       (pg_current_wal_insert_lsn() - '0/0')::bigint, s.slot_name IS NOT NULL, s.wal_status,
+       (s.confirmed_flush_lsn - '0/0')::bigint, coalesce(pg_current_wal_lsn() - s.restart_lsn, 0)::bigint
+FROM {HEARTBEAT_TABLE} b LEFT JOIN pg_replication_slots s ON s.slot_name = %s""".encode()
 
 
 def _line(error: psycopg.Error) -> str:

@@ -6,6 +6,7 @@ from pydantic import BaseModel, ConfigDict
 from pipelines.sources.postgres.capture import SLOT
 from pipelines.sources.postgres.capture_tables import (
     Mode,
+    SlotState,
     TableCapture,
     classify,
     misnamed,
@@ -15,6 +16,7 @@ from pipelines.sources.postgres.capture_tables import (
 )
 from services.capture import health
 from services.capture.connect import Connect
+from services.capture.continuity import WAL_GROWS
 from services.capture.errors import NotReady
 from services.capture.health import State
 from services.capture.restarts import MAX_RESTARTS
@@ -35,6 +37,7 @@ class CaptureReport(BaseModel):
     tasks: dict[str, str]
     error: str | None
     next_step: str | None
+    warning: str | None
     restarts_used: int | None
     restarts_allowed: int
     slot: str
@@ -63,13 +66,13 @@ def report(settings: StatusSettings | None = None) -> CaptureReport:
         slot = read_slot(connection, SLOT)
         unusable = misnamed(settings.source_name, read_names(connection, SLOT))
         tables = [classify(s, unusable) for s in read_states(connection, settings.schemas) if not s.is_partition]
-    lost = slot is not None and slot.wal_status == "lost"
-    error = error or ("the replication slot fell too far behind, and the log it needs is gone" if lost else None)
+    error = _broken(slot, seen, connector) or error
     return CaptureReport(
         connector=connector,
         tasks=tasks,
         error=error,
-        next_step=_next_step(error, lost, seen),
+        next_step=_next_step(error, seen),
+        warning=_warning(slot, settings.slot_wal_warn_mib),
         restarts_used=None if seen is None else seen.restarts,
         restarts_allowed=MAX_RESTARTS,
         slot="missing" if slot is None else f"{'active' if slot.active else 'inactive'}, log {slot.wal_status}",
@@ -96,14 +99,29 @@ def _task(state: str, error: str | None) -> str:
     return state if error is None else f"{state}: {error}"
 
 
-def _next_step(error: str | None, lost: bool, seen: health.Health | None) -> str | None:
+def _broken(slot: SlotState | None, seen: health.Health | None, connector: str) -> str | None:
+    """Why capture has stopped: as the service says, or where that can't be read from here, as it looks from outside."""
+    if seen is not None and seen.state in (State.BROKEN, State.STOPPED):
+        return seen.error
+    if slot is not None and slot.wal_status == "lost":
+        return "the replication slot fell too far behind, and the log it needs is gone"
+    return "the connector was stopped" if connector == "STOPPED" else None
+
+
+def _next_step(error: str | None, seen: health.Health | None) -> str | None:
     if error is None:
         return None
-    if lost:
-        return "the source must be copied anew: see MAX_SLOT_WAL_KEEP_SIZE in .env"
     if seen is not None and seen.state is State.GAVE_UP:
         return "capture gave up: see `make logs s=connect`, mend the cause, then `make kill s=capture`"
+    if seen is not None and seen.state is State.BROKEN:
+        return "`lakehouse resync --all`, once you have read the page that is named"
     return "see `make logs s=capture` and `make logs s=connect`"
+
+
+def _warning(slot: SlotState | None, beyond_mib: int) -> str | None:
+    if slot is None or slot.held_bytes <= beyond_mib * 1024**2:
+        return None
+    return f"the slot holds back more than {beyond_mib:,} MiB of the source's log: see {WAL_GROWS}"
 
 
 def _words(table: TableCapture) -> str:

@@ -11,6 +11,7 @@ from pipelines.sources.postgres.capture import connector_config
 from pipelines.sources.postgres.capture_tables import LeftOut
 from services.capture import health
 from services.capture.connect import Connect, ConnectorState
+from services.capture.continuity import WAL_GROWS, SourceNow, broken, forget, position, recall, remember
 from services.capture.errors import NotReady
 from services.capture.health import State
 from services.capture.restarts import MAX_RESTARTS, Action, Restarts
@@ -20,6 +21,7 @@ from services.capture.stopping import Stop
 TICK_SECONDS = 2.0
 TEND_SECONDS = 15.0
 CONNECT_SECONDS = 180.0
+MIB = 1024**2
 
 _NOTHING_LEFT_OUT = LeftOut(frozenset(), frozenset(), frozenset())
 
@@ -36,6 +38,7 @@ class Watcher:
     excluded: LeftOut = _NOTHING_LEFT_OUT
     to_copy: frozenset[str] = frozenset()
     shown: tuple[State, int, str | None] | None = None
+    warned: bool = False
     tended_at: float = field(default_factory=time.monotonic)
 
     @property
@@ -88,10 +91,17 @@ class Watcher:
             self._register(self.excluded)
             self._show(State.STARTING)
             return
+        if state.stopped:
+            self._wait_stopped()
+            return
         restarts, action = self.restarts.observe(state.failed is not None, time.monotonic())
         if action is Action.RESTART:
             # What it failed for may be missing in the source. While that doesn't answer, no restart is used up.
             self.source.prepare(self.stop, seconds=5)
+            problem, *_ = self._broken()
+            if problem is not None:
+                self._end(problem)
+                return
             self.log.warning("restarting", connector=self.name, restart=restarts.used, error=state.failed)
             self.connect.restart_failed(self.name)
         elif action is Action.GIVE_UP:
@@ -101,6 +111,33 @@ class Watcher:
             )  # fmt: skip
         self.restarts = restarts
         self._show(_where(state, self.restarts), state.failed)
+
+    def _wait_stopped(self) -> None:
+        """The connector was stopped: by the service, by hand, or by a resync, which then takes its position away."""
+        problem, stored, _ = self._broken()
+        if stored is None:
+            forget(self.source.settings.state_dir)
+            self.log.warning("beginning anew", connector=self.name, slot_dropped=self.source.drop_slot())
+            self.connect.resume(self.name)
+            self._show(State.ANEW)
+        elif problem is not None:
+            self._show(State.BROKEN, problem)
+        else:
+            self._show(State.STOPPED, "the connector was stopped, and can be resumed by Connect's REST interface")
+
+    def _end(self, problem: str) -> None:
+        """Stop the connector, which would miss changes, and say why."""
+        self.connect.stop(self.name)
+        self._show(State.BROKEN, problem)
+
+    def _broken(self) -> tuple[str | None, int | None, SourceNow]:
+        """Why changes would be missed, the position that the connector has stored, and what of the source tells it."""
+        # Before and after, since it moves on: the log is ahead of what was stored before, and the slot is never moved
+        # beyond what is stored after.
+        before = position(self.connect.offset(self.name))
+        now = self.source.look()
+        stored = position(self.connect.offset(self.name))
+        return broken(now, before, stored, recall(self.source.settings.state_dir)), stored, now
 
     def _tend(self) -> None:
         """Look after the source's tables; register anew when a table is to be left out or taken in."""
@@ -117,6 +154,21 @@ class Watcher:
             self.to_copy |= self.excluded.tables - excluded.tables
             self.excluded = excluded
             self.log.info("tables left out", left_out=sorted(excluded.tables))
+        if self.shown is not None and self.shown[0] is State.RUNNING:
+            self._recognise()
+
+    def _recognise(self) -> None:
+        """Make sure that the source is still the one it was, and leave a new mark in it."""
+        problem, _, now = self._broken()
+        if problem is not None:
+            self._end(problem)
+            return
+        remember(self.source.settings.state_dir, self.source.leave_mark())
+        bound = self.source.settings.slot_wal_warn_mib
+        if (now.held > bound * MIB) is not self.warned:
+            self.warned = not self.warned
+            say = self.log.warning if self.warned else self.log.info
+            say("log held back", mib=now.held // MIB, warns_beyond_mib=bound, page=WAL_GROWS)
 
     def _show(self, state: State, error: str | None = None) -> None:
         now = (state, self.restarts.used, error)

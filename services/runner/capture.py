@@ -57,6 +57,8 @@ def _rows(capture: CaptureReport) -> Iterator[tuple[str, str]]:
         yield "  error", capture.error
     if capture.next_step:
         yield "  next", capture.next_step
+    if capture.warning:
+        yield "  warning", capture.warning
     if capture.restarts_used:
         yield "  task restarts", f"{capture.restarts_used} of {capture.restarts_allowed}"
     yield "  slot", capture.slot + _held(capture.wal_held_bytes, capture.wal_bound_bytes)

@@ -15,6 +15,9 @@ HEARTBEAT_TABLE = f"{OWN_SCHEMA}.heartbeat"
 SIGNAL_TABLE = f"{OWN_SCHEMA}.signal"
 SCHEMA_CHANGES = f"{OWN_SCHEMA}.schema_changes"
 
+# Not a captured table: what the connector says of its snapshots.
+NOTIFICATIONS = f"{OWN_SCHEMA}.notifications"
+
 HEARTBEAT_QUERY = f"UPDATE {HEARTBEAT_TABLE} SET beat_at = clock_timestamp()"
 
 
@@ -110,8 +113,11 @@ def connector_config(capture: Capture) -> dict[str, str]:
         "max.queue.size.in.bytes": str(64 * 1024 * 1024),
         "snapshot.mode": "initial",
         "snapshot.fetch.size": "5000",
+        "incremental.snapshot.chunk.size": "4096",
         "signal.enabled.channels": "source",
         "signal.data.collection": SIGNAL_TABLE,
+        "notification.enabled.channels": "sink",
+        "notification.sink.topic.name": f"{capture.source_name}.{NOTIFICATIONS}",
         "provide.transaction.metadata": "true",
         "skipped.operations": "none",
         "tombstones.on.delete": "true",
@@ -144,7 +150,8 @@ def _topics(capture: Capture) -> dict[str, str]:
     the schema log is kept for ever: old rows are read by it.
     """
     prefix = re.escape(capture.source_name)
-    single = rf"{prefix}\.{OWN_SCHEMA}\.(heartbeat|signal),{prefix}\.transaction,__debezium-heartbeat\.{prefix}"
+    own = rf"{prefix}\.{OWN_SCHEMA}\.(heartbeat|signal|notifications)"
+    single = rf"{own},{prefix}\.transaction,__debezium-heartbeat\.{prefix}"
     return {
         "topic.creation.enable": "true",
         "topic.creation.default.replication.factor": "-1",

@@ -50,6 +50,8 @@ CREATE TABLE IF NOT EXISTS lakehouse.heartbeat (
   id smallint PRIMARY KEY DEFAULT 1 CHECK (id = 1),
   beat_at timestamptz NOT NULL DEFAULT clock_timestamp()
 ) WITH (fillfactor = 50);
+-- What capture left here last, by which it knows the source again (a restored one doesn't know it).
+ALTER TABLE lakehouse.heartbeat ADD COLUMN IF NOT EXISTS mark uuid, ADD COLUMN IF NOT EXISTS mark_before uuid;
 INSERT INTO lakehouse.heartbeat DEFAULT VALUES ON CONFLICT DO NOTHING;
 CREATE TABLE IF NOT EXISTS lakehouse.signal (
   id varchar(42) PRIMARY KEY,

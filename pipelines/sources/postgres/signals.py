@@ -28,3 +28,10 @@ def ask_for_snapshot(connection: psycopg.Connection, schema: str, table: str, wh
         (identifier, json.dumps(data)),
     )
     return identifier
+
+
+def asked_so_far(connection: psycopg.Connection) -> int:
+    """How many snapshots were ever asked for: who needs to know that no other one came between counts twice."""
+    query = f"SELECT count(*) FROM {SIGNAL_TABLE} WHERE type = 'execute-snapshot'"
+    row = connection.execute(query.encode()).fetchone()
+    return int(row[0]) if row else 0
