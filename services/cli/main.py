@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from services.cli import dlq, schema, tables
+from services.cli import dlq, resync, schema, tables
 from services.cli.output import CHECK_FAILED, expected_errors, out, print_json, progress
 from services.verify.history import TableHistory, histories
 from services.verify.position import wait_until_visible
@@ -28,6 +28,7 @@ app = typer.Typer(
 app.add_typer(tables.app, name="table")
 app.add_typer(dlq.app, name="dlq")
 app.add_typer(schema.app, name="schema")
+app.add_typer(resync.app)
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
@@ -157,18 +158,22 @@ def _verify_ledger(names: Sequence[str], as_json: bool) -> None:
 def print_histories(found: list[TableHistory]) -> None:
     """The ledgers for people: a line a table, then what is wrong."""
     grid = Table("table", "", title="What became of every offset", title_justify="left")
-    for name in ("commits", "offsets", "merged", "superseded", "dead letters", "tombstones", "truncates", "markers"):
+    for name in ("commits", "offsets", "merged", "superseded", "dead letters", "tombstones", "truncates", "markers",
+                 "lost"):  # fmt: skip
         grid.add_column(name, justify="right")
     for t in found:
         verdict = "[bold red]not whole[/]" if t.problems else "[green]whole[/]" if t.complete else "[green]whole[/]*"
         counts = (t.counts.merged, t.counts.superseded, t.counts.dead_lettered, t.counts.tombstones, t.counts.truncates)
-        grid.add_row(t.table, verdict, *(f"{n:,}" for n in (t.commits, t.offsets, *counts, t.markers)))
+        grid.add_row(t.table, verdict, *(f"{n:,}" for n in (t.commits, t.offsets, *counts, t.markers, t.lost)))
     out.print(grid)
     if not all(t.complete for t in found):
         out.print("* as far as its snapshots are kept", highlight=False)
     for t in found:
         for problem in t.problems:
             out.print(f"{t.table}: {problem}", markup=False, highlight=False, soft_wrap=True)
+        if t.lost:
+            told = "offsets were lost before they were read, and a resync made up for them"
+            out.print(f"{t.table}: {t.lost:,} {told}", highlight=False, soft_wrap=True)
         if t.uncounted:
             out.print(f"{t.table}: {t.uncounted} commits of an earlier release have no counts", highlight=False)
 

@@ -54,7 +54,7 @@ def verify(
         with connect(settings) as connection:
             found = reader.captured_tables(connection, PUBLICATION, settings.schemas)
             unread = why_left_out(connection, settings.source_name, settings.schemas)
-            chosen = _chosen(found, wanted, unread)
+            chosen = choose(found, wanted, unread)
             if not wanted:
                 left_out = reader.uncaptured_tables(connection, PUBLICATION, settings.schemas)
                 left_out += [t.full_name for t in found if t.full_name in unread]
@@ -78,7 +78,11 @@ def _only_in_lake(settings: StackSettings, captured: set[tuple[str, str]]) -> li
     return sorted(p.full_name for p in pinned if p and (p.schema, p.source_table) not in captured)
 
 
-def _chosen(found: list[SourceTable], wanted: set[str], unread: Mapping[str, str]) -> list[SourceTable]:
+def choose(found: list[SourceTable], wanted: set[str], unread: Mapping[str, str]) -> list[SourceTable]:
+    """Those of ``found`` that are wanted, by ``table`` or ``schema.table``; if none is, all but the ``unread``.
+
+    Raises CannotVerify.
+    """
     if not wanted:
         return [t for t in found if t.full_name not in unread]
     chosen = [t for t in found if t.full_name in wanted or (t.name in wanted and t.schema == "public")]

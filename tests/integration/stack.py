@@ -13,6 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import httpx
 import psycopg
 from dotenv import dotenv_values
 from pyiceberg.catalog import Catalog, load_catalog
@@ -166,6 +167,19 @@ class Stack:
     def positions(self) -> int:
         """How many offsets of the captured topics are in the lake, by what the mirror's consumer group says."""
         return sum(KafkaOffsets(self.endpoints["kafka_bootstrap"], "shop", ("public",)).mirrored().values())
+
+    def status(self) -> Any:
+        """What `make status` tells programs."""
+        return json.loads(self._run([PYTHON, "-m", "services.runner", "status", "--json"], 60, (0, 1)))
+
+    def connector(self, command: str) -> None:
+        """Have Connect stop or resume the connector."""
+        httpx.put(f"{self.endpoints['connect_url']}/connectors/shop/{command}").raise_for_status()
+
+    def setting(self, name: str) -> str:
+        """A setting of this stack, from its .env."""
+        lines = (self.folder / ".env").read_text().splitlines()
+        return next(line.split("=", 1)[1].strip("'\"") for line in lines if line.startswith(f"{name}="))
 
     def run_shop(self, *arguments: str) -> Any:
         """Run a command of the shop to its end; what it printed, parsed."""

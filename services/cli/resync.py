@@ -1,0 +1,61 @@
+"""`lakehouse resync`: make tables equal to their source again where events were lost."""
+
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from services.cli.output import UNUSABLE, expected_errors, fail, out, print_json, progress
+from services.resync.resync import Resynced, plan
+from services.resync.resync import resync as run_resync
+from services.verify.settings import StackSettings
+
+HELP = """Make tables equal to their source again where events were lost on the way.
+
+The rows are read from the source again, and what the lake has beyond them (missed deletes) is removed. Readers see no
+empty table, and the other tables go on. `--all` makes a new replication slot as well, for a slot that is lost or a
+source that was restored; nothing is streamed while the whole source is read. Examples:
+
+    lakehouse resync orders public.customers
+
+    lakehouse resync --all --dry-run
+"""
+
+app = typer.Typer(rich_markup_mode="markdown")
+
+
+@app.command("resync", help=HELP)
+def resync(
+    names: Annotated[list[str] | None, typer.Argument(metavar="[TABLE]…", help="`table` or `schema.table`.")] = None,
+    whole: Annotated[bool, typer.Option("--all", help="The whole source, by a new slot.")] = False,
+    timeout: Annotated[float, typer.Option(min=1, help="Seconds to wait for all of it.")] = 3600.0,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say which tables.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Read tables from the source again."""
+    if bool(names) == whole:
+        fail("say which tables, or --all (`lakehouse table list` shows them)", UNUSABLE, as_json)
+    with expected_errors(as_json), progress(not as_json) as on_progress:
+        settings = StackSettings.load()
+        if dry_run:
+            chosen = [table.full_name for table in plan(settings, names or (), whole)]
+        else:
+            done = run_resync(settings, names or (), whole, timeout, on_progress)
+    if dry_run and as_json:
+        print_json({"dry_run": True, "whole": whole, "tables": chosen})
+    elif dry_run:
+        out.print(f"Would be read again: {', '.join(chosen)}.", markup=False, highlight=False)
+    elif as_json:
+        print_json(done.to_json())
+    else:
+        _print(done)
+
+
+def _print(done: Resynced) -> None:
+    grid = Table("table", title="Read from the source again", title_justify="left")
+    for name in ("rows read", "rows removed", "letters closed"):
+        grid.add_column(name, justify="right")
+    for table in done.tables:
+        grid.add_row(table.table, f"{table.read:,}", f"{table.removed or 0:,}", f"{table.letters:,}")
+    out.print(grid)
+    out.print(f"Resynced in {done.seconds:.0f} s. `lakehouse verify` proves it.", highlight=False)

@@ -1,0 +1,131 @@
+"""Sources that misbehave for real: a slot given up, a restored database, records gone before they were read."""
+
+import os
+import shutil
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from pipelines.kafka import EARLIEST, LATEST, list_offsets
+from tests.integration.stack import Stack, wait_until
+from tests.integration.test_source import administrator, capture, held
+
+pytestmark = pytest.mark.process
+
+
+@contextmanager
+def _stopped(stack: Stack) -> Iterator[Path]:
+    """The whole stack at rest; the folder of the source's files."""
+    stack.make("down")
+    yield stack.folder / ".lakehouse/data/source-db"
+    stack.up()
+
+
+@contextmanager
+def _frozen(stack: Stack, service: str) -> Iterator[None]:
+    """A service that does nothing meanwhile, and is killed then."""
+    pid = next(found["pid"] for found in stack.status()["services"] if found["name"] == service)
+    children = [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    for one in (pid, *children):
+        os.kill(one, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        stack.make("kill", f"s={service}")
+        for one in children:
+            os.kill(one, signal.SIGCONT)
+
+
+def _resync_all(stack: Stack, page: str) -> None:
+    wait_until(lambda: f"infra/runbooks/{page}.md" in (capture(stack)["error"] or ""))
+    stack.lakehouse("resync", "--all")
+    wait_until(lambda: capture(stack)["error"] is None)
+    with stack.workload(rate=5, seed=81):
+        before = stack.positions()
+        wait_until(lambda: stack.positions() > before)
+    stack.assert_equal()
+
+
+def test_a_slot_that_postgresql_gave_up(stack: Stack) -> None:
+    stack.sql("CREATE TABLE given_up (id bigint PRIMARY KEY, note text)",
+              "INSERT INTO given_up SELECT g, 'a' FROM generate_series(1, 500) g")  # fmt: skip
+    stack.assert_equal("given_up")
+    with administrator(stack) as source:
+        source.execute("ALTER SYSTEM SET max_slot_wal_keep_size = '1MB'")
+        source.execute("SELECT pg_reload_conf()")
+        stack.connector("stop")
+        stack.sql("DELETE FROM given_up WHERE id % 2 = 0")
+        lost = "SELECT wal_status FROM pg_replication_slots WHERE slot_name = 'lakehouse'"
+
+        def is_lost() -> bool:
+            source.execute("SELECT pg_logical_emit_message(false, 'x', repeat('x', 20000000))")
+            source.execute("SELECT pg_switch_wal()")
+            source.execute("CHECKPOINT")
+            return source.execute(lost).fetchone() == ("lost",)
+
+        wait_until(is_lost, 120)
+        source.execute("ALTER SYSTEM RESET max_slot_wal_keep_size")
+        source.execute("SELECT pg_reload_conf()")
+    _resync_all(stack, "slot-lost")
+
+
+def test_a_source_restored_from_a_copy_of_its_files(stack: Stack, tmp_path: Path) -> None:
+    stack.sql("CREATE TABLE restored (id bigint PRIMARY KEY, note text)",
+              "INSERT INTO restored SELECT g, 'then' FROM generate_series(1, 300) g")  # fmt: skip
+    stack.assert_equal()
+    with _stopped(stack) as files:
+        shutil.copytree(files, tmp_path / "copy")
+    stack.sql(
+        "UPDATE restored SET note = 'future' WHERE id <= 100",
+        "DELETE FROM restored WHERE id > 200",
+        "INSERT INTO restored SELECT g, 'future' FROM generate_series(1000, 1100) g",
+        "TRUNCATE usage_events",
+    )
+    stack.assert_equal("restored")
+    marks = stack.folder / ".lakehouse/data/capture/marks.json"
+    remembered = marks.read_text()
+    wait_until(lambda: marks.read_text() != remembered)
+    with _stopped(stack) as files:
+        shutil.rmtree(files)
+        shutil.copytree(tmp_path / "copy", files)
+    stack.sql("UPDATE restored SET note = 'now' WHERE id <= 50", "INSERT INTO restored VALUES (1000, 'now')")
+    _resync_all(stack, "source-restored")
+
+
+def test_a_mirror_that_its_topics_have_outrun(stack: Stack) -> None:
+    stack.sql("CREATE TABLE outlived (id bigint PRIMARY KEY)", "INSERT INTO outlived VALUES (1), (2), (3)")
+    stack.assert_equal("outlived")
+    admin, topic = AdminClient({"bootstrap.servers": stack.endpoints["kafka_bootstrap"]}), "shop.public.outlived"
+    with _frozen(stack, "mirror"):
+        before = list_offsets(admin, [(topic, partition) for partition in range(3)], LATEST)
+        stack.sql("DELETE FROM outlived WHERE id <= 2", "INSERT INTO outlived SELECT generate_series(10, 99)")
+        wait_until(lambda: all(end > before[key] for key, end in list_offsets(admin, before, LATEST).items()))
+        ends = list_offsets(admin, before, LATEST)
+        for future in admin.delete_records([TopicPartition(*key, end) for key, end in ends.items()]).values():
+            future.result()
+        assert list_offsets(admin, ends, EARLIEST) == ends
+    stack.sql("INSERT INTO outlived VALUES (1000)")
+    wait_until(lambda: "lakehouse resync public.outlived" in held(stack).get(topic, ""))
+    done = stack.lakehouse("resync", "outlived")["tables"][0]
+    assert (done["read"], done["removed"]) == (92, 2)
+    stack.assert_equal()
+
+
+def test_connect_killed_again_and_again_repeats_nothing(stack: Stack) -> None:
+    stack.sql("CREATE TABLE once (id bigint PRIMARY KEY)")
+    with stack.workload(seed=82):
+        for cycle in range(6):
+            stack.sql(*(f"INSERT INTO once VALUES ({cycle * 100 + i})" for i in range(100)))
+            before = stack.positions()
+            wait_until(lambda goal=before: stack.positions() > goal)
+            stack.make("kill", "s=connect")
+            stack.sql(f"INSERT INTO once SELECT generate_series({10_000 * (cycle + 1)}, {10_000 * (cycle + 1) + 4999})")
+            stack.up()
+    stack.assert_equal()
+    ledger = stack.lakehouse("verify", "--ledger", "once")["tables"][0]
+    assert ledger["counts"]["merged"] + ledger["counts"]["superseded"] == 600 + 6 * 5000
