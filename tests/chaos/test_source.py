@@ -29,7 +29,7 @@ def _stopped(stack: Stack) -> Iterator[Path]:
 @contextmanager
 def _frozen(stack: Stack, service: str) -> Iterator[None]:
     """A service that does nothing meanwhile, and is killed then."""
-    pid = next(found["pid"] for found in stack.status()["services"] if found["name"] == service)
+    pid = next(found["pid"] for found in stack.report()["services"] if found["name"] == service)
     children = [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
     for one in (pid, *children):
         os.kill(one, signal.SIGSTOP)

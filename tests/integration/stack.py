@@ -168,7 +168,7 @@ class Stack:
         """How many offsets of the captured topics are in the lake, by what the mirror's consumer group says."""
         return sum(KafkaOffsets(self.endpoints["kafka_bootstrap"], "shop", ("public",)).mirrored().values())
 
-    def status(self) -> Any:
+    def report(self) -> Any:
         """What `make status` tells programs."""
         return json.loads(self._run([PYTHON, "-m", "services.runner", "status", "--json"], 60, (0, 1)))
 

@@ -21,7 +21,7 @@ def held(stack: Stack) -> dict[str, str]:
 
 
 def capture(stack: Stack) -> dict[str, Any]:
-    return dict(stack.status()["capture"])
+    return dict(stack.report()["capture"])
 
 
 @contextmanager
