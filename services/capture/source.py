@@ -10,7 +10,7 @@ from pipelines.sources.postgres.capture import ROLE, SLOT, Capture, collection, 
 from pipelines.sources.postgres.capture_tables import LeftOut, left_out, read_names, read_states
 from services.capture.errors import NotReady, Refused
 from services.capture.settings import APPLICATION, CaptureSettings
-from services.capture.stopping import Stop
+from services.stopping import Stop
 
 # A lock that isn't had in time is an OperationalError; so is a server that doesn't answer.
 _PASSING = psycopg.OperationalError
