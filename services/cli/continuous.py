@@ -23,10 +23,7 @@ KEYS_SHOWN = 20
 def show(names: Sequence[str], as_json: bool) -> None:
     """Print what the verifier knows; leaves with CHECK_FAILED if something is known to differ."""
     with expected_errors(as_json):
-        wanted = set(names)
-        states = [
-            s for s in record.read(open_catalog(StackSettings.load())) if not wanted or wanted & record.names(s.table)
-        ]
+        states = record.named(record.read(open_catalog(StackSettings.load())), names)
     differs = any(state.differences for state in states)
     if as_json:
         print_json({"equal": not differs, "tables": [as_data(state) for state in states]})

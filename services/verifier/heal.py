@@ -11,8 +11,7 @@ from pipelines.sources.postgres.chunks import KeyRange
 from pipelines.sources.postgres.reader import SourceTable
 from pipelines.sources.postgres.signals import ask_for_snapshot
 from services.verifier import record
-from services.verifier.rounds import Finding, TableState
-from services.verify.errors import CannotVerify
+from services.verifier.rounds import Finding
 from services.verify.lake import open_catalog
 from services.verify.position import PUBLICATION, connect
 from services.verify.settings import StackSettings
@@ -37,19 +36,11 @@ def heal(settings: StackSettings, names: Iterable[str] = ()) -> list[Healing]:
     """Have every range of the named tables (all, if none is named) read again in which the verifier has confirmed a
     difference. Raises CannotVerify for a name that it doesn't know, Unreachable, psycopg's and PyIceberg's errors.
     """
-    chosen = _chosen(record.read(open_catalog(settings)), set(names))
+    chosen = [state for state in record.named(record.read(open_catalog(settings)), names) if state.confirmed]
     with connect(settings) as source:
         reader.prepare(source)
         tables = {table.full_name: table for table in reader.captured_tables(source, PUBLICATION, settings.schemas)}
         return [_heal(source, tables[state.table], state.confirmed) for state in chosen if state.table in tables]
-
-
-def _chosen(states: list[TableState], wanted: set[str]) -> list[TableState]:
-    chosen = [s for s in states if s.confirmed and (not wanted or wanted & record.names(s.table))]
-    unknown = wanted - {name for state in states for name in record.names(state.table)}
-    if unknown:
-        raise CannotVerify(f"the verifier knows no table called {', '.join(sorted(unknown))}.")
-    return chosen
 
 
 def _heal(source: psycopg.Connection, table: SourceTable, findings: tuple[Finding, ...]) -> Healing:

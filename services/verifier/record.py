@@ -18,6 +18,7 @@ from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.types import LongType, NestedField, StringType, TimestamptzType
 
 from services.verifier.rounds import Finding, Mark, TableState
+from services.verify.errors import CannotVerify
 
 VERIFICATION = ("lakehouse", "verification")
 SNAPSHOTS = 40
@@ -108,6 +109,20 @@ def _files(table: Table, snapshots: Iterable[Snapshot]) -> set[str]:
     return found
 
 
-def names(table: str) -> set[str]:
-    """What a table may be called: ``schema.table``, and ``table`` in the schema public."""
-    return {table, table.removeprefix("public.")}
+def named(states: Iterable[TableState], names: Iterable[str]) -> list[TableState]:
+    """Those of ``states`` that are called ``table`` (in the schema public) or ``schema.table``; all, if none is named.
+
+    Raises CannotVerify for a name that no table has.
+    """
+    wanted, found = set(names), list(states)
+    unknown = wanted - {name for state in found for name in _names(state)}
+    if unknown:
+        raise CannotVerify(
+            f"the verifier knows no table called {', '.join(sorted(unknown))} (yet); `lakehouse verify --continuous`"
+            " shows those that it knows."
+        )
+    return [state for state in found if not wanted or wanted & _names(state)]
+
+
+def _names(state: TableState) -> set[str]:
+    return {state.table, state.table.removeprefix("public.")}
