@@ -92,6 +92,17 @@ GROUPS: tuple[Group, ...] = (
         },
     ),
     Group(
+        "Verifier: rows compared at one position, rows a second and share of the time that it works at most; seconds"
+        " between two rounds of a table, and until a difference is looked at again",
+        {
+            "VERIFIER_CHUNK_ROWS": "20000",
+            "VERIFIER_ROWS_PER_SECOND": "2000",
+            "VERIFIER_SHARE": "0.1",
+            "VERIFIER_PAUSE_SECONDS": "600",
+            "VERIFIER_AGAIN_SECONDS": "30",
+        },
+    ),
+    Group(
         "Memory and cores",
         {
             "KAFKA_HEAP": "512m",

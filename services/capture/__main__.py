@@ -11,9 +11,9 @@ from services.capture.connect import Connect
 from services.capture.settings import CaptureSettings, SourceSettings
 from services.capture.source import Source
 from services.capture.status import report
-from services.capture.stopping import Stop
 from services.capture.watch import Watcher
 from services.errors import LakehouseError
+from services.stopping import Stop
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False)
 

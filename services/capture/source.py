@@ -12,7 +12,7 @@ from pipelines.sources.postgres.signals import ask_for_snapshot
 from services.capture.continuity import Mark, SourceNow
 from services.capture.errors import NotReady, Refused
 from services.capture.settings import APPLICATION, CaptureSettings
-from services.capture.stopping import Stop
+from services.stopping import Stop
 
 # A lock that isn't had in time is an OperationalError; so is a server that doesn't answer.
 _PASSING = psycopg.OperationalError

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from services.cli import dlq, resync, schema, tables
+from services.cli import continuous, dlq, resync, schema, tables
 from services.cli.output import CHECK_FAILED, expected_errors, out, print_json, progress
 from services.verify.history import TableHistory, histories
 from services.verify.position import wait_until_visible
@@ -29,6 +29,7 @@ app.add_typer(tables.app, name="table")
 app.add_typer(dlq.app, name="dlq")
 app.add_typer(schema.app, name="schema")
 app.add_typer(resync.app)
+app.add_typer(continuous.app)
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
@@ -111,10 +112,13 @@ Exit code 1 if anything differs. Examples:
 
     lakehouse verify --ledger
 
+    lakehouse verify --continuous
+
     lakehouse verify --json | jq '.tables[] | select(.equal | not)'
 
 With --ledger the tables' own histories are checked instead: every offset of a topic is in one commit, no gap and no
-overlap, and each record was merged, superseded, dead-lettered, a tombstone or a truncate.
+overlap, and each record was merged, superseded, dead-lettered, a tombstone or a truncate. With --continuous nothing is
+compared: it shows what the running verifier has found, and through which position it has verified each table.
 """
 
 
@@ -125,9 +129,13 @@ def verify(
     examples: Annotated[int, typer.Option(min=0, help="Differing keys to name, per table and kind.")] = EXAMPLES,
     memory: Annotated[str, typer.Option(help="Memory for the comparison; the rest goes to disk.")] = MEMORY,
     of_ledger: Annotated[bool, typer.Option("--ledger", help="Check the tables' histories instead of rows.")] = False,
+    running: Annotated[bool, typer.Option("--continuous", help="Show what the running verifier knows.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Prove that the lake equals its source."""
+    if running:
+        continuous.show(names or (), as_json)
+        return
     if of_ledger:
         _verify_ledger(names or (), as_json)
         return

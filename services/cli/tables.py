@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
+from pyiceberg.catalog import Catalog
 from pyiceberg.conversions import from_bytes
 from pyiceberg.manifest import DataFileContent
 from pyiceberg.table import Table as LakeTable
@@ -14,6 +15,8 @@ from pyiceberg.types import TimestamptzType
 from rich.table import Table
 
 from services.cli.output import UNUSABLE, age, expected_errors, fail, out, print_json, size
+from services.verifier import record
+from services.verifier.rounds import TableState
 from services.verify.lake import ledger_of, lineage, open_catalog, tables
 from services.verify.offsets import Offsets, behind
 from services.verify.position import kafka
@@ -27,6 +30,8 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")
 class TableFacts:
     """A mirrored table. ``lag``: offsets of its topic not yet in the lake; ``freshness_seconds``: 0 without lag, else
     the age of the newest source commit that the table shows. ``held``: why the mirror can't bring it on.
+    ``verified_through``: the log position through which the verifier has found it equal to its source, ``verified_at``
+    the source's clock there; ``differences``: rows that it knows to differ.
     """
 
     table: str
@@ -42,11 +47,14 @@ class TableFacts:
     lag: int
     freshness_seconds: float | None
     held: str | None = None
+    verified_through: str | None = None
+    verified_at: datetime | None = None
+    differences: int = 0
     positions: dict[str, int] = field(default_factory=dict)
     columns: list[dict[str, Any]] = field(default_factory=list)
 
 
-def facts(table: LakeTable, lags: Offsets, held: Mapping[str, str]) -> TableFacts:
+def facts(table: LakeTable, lags: Offsets, held: Mapping[str, str], known: Mapping[str, TableState]) -> TableFacts:
     """What the catalog's metadata tells of a table; reads no data."""
     properties, snapshot = table.properties, table.current_snapshot()
     summary = snapshot.summary.additional_properties if snapshot and snapshot.summary else {}
@@ -56,6 +64,8 @@ def facts(table: LakeTable, lags: Offsets, held: Mapping[str, str]) -> TableFact
     lag = sum(count for (name, _), count in lags.items() if name == topic)
     key = json.loads(properties.get("lakehouse.key-columns", "[]"))
     source = properties.get("lakehouse.source-table")
+    state = known.get(f"{properties.get('lakehouse.source-schema')}.{source}")
+    verified = state.verified if state else None
     return TableFacts(
         table=".".join(("lake", *table.name()[-2:])),
         source_table=source and f"{properties['lakehouse.source-schema']}.{source}",
@@ -70,6 +80,9 @@ def facts(table: LakeTable, lags: Offsets, held: Mapping[str, str]) -> TableFact
         lag=lag,
         freshness_seconds=0.0 if lag == 0 else _age_of_newest(table),
         held=held.get(topic or ""),
+        verified_through=verified.lsn if verified else None,
+        verified_at=verified.at if verified else None,
+        differences=state.differences if state else 0,
         positions={str(p): offset for p, offset in sorted(ledger_of(table).positions.items())},
         columns=[{"name": f.name, "type": str(f.field_type), "required": f.required, "key": f.name in key, "doc": f.doc}
                  for f in table.schema().fields],
@@ -100,7 +113,11 @@ def _lags(settings: StackSettings) -> tuple[Offsets, dict[str, str]]:
     return behind(topics.ends(partitions), topics.starts(partitions), topics.mirrored()), topics.held()
 
 
-LIST_HELP = """List the mirrored tables: rows, files, size, lag and freshness.
+def _verified(catalog: Catalog) -> dict[str, TableState]:
+    return {state.table: state for state in record.read(catalog)}
+
+
+LIST_HELP = """List the mirrored tables: rows, files, size, lag, freshness, and what the verifier knows of them.
 
 Examples:
 
@@ -115,13 +132,15 @@ def list_tables(as_json: AsJson = False) -> None:
     """List tables."""
     with expected_errors(as_json):
         settings = StackSettings.load()
-        lags, held = _lags(settings)
-        found = [facts(table, lags, held) for table in tables(open_catalog(settings), settings)]
+        (lags, held), catalog = _lags(settings), open_catalog(settings)
+        known = _verified(catalog)
+        found = [facts(table, lags, held, known) for table in tables(catalog, settings)]
     if as_json:
         print_json({"tables": [asdict(table) for table in found], "held": held})
         return
     grid = Table("table", "source")
-    for name in ("rows", "data files", "deletes", "size", "snapshots", "last commit", "lag", "fresh"):
+    for name in ("rows", "data files", "deletes", "size", "snapshots", "last commit", "lag", "fresh",
+                 "verified through", "differences"):  # fmt: skip
         grid.add_column(name, justify="right")
     now = datetime.now(UTC)
     for t in found:
@@ -136,11 +155,19 @@ def list_tables(as_json: AsJson = False) -> None:
             committed,
             t.lag,
             age(t.freshness_seconds),
+            _through(t, now),
+            t.differences,
         )
         grid.add_row(t.table, t.source_table or "-", *(f"{c:,}" if isinstance(c, int) else c for c in cells))
     out.print(grid if found else "No tables yet: nothing was captured, or the mirror isn't running (`make status`).")
     for topic, reason in sorted(held.items()):
         out.print(f"held: {topic}: {reason}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _through(table: TableFacts, now: datetime) -> str:
+    if table.verified_at is None:
+        return "-"
+    return f"{table.verified_through}, {age((now - table.verified_at).total_seconds())} ago"
 
 
 SHOW_HELP = """Show one table: columns, key, position per partition, files, and its newest snapshots.
@@ -159,7 +186,7 @@ def show_table(name: Annotated[str, typer.Argument(metavar="TABLE")], as_json: A
     with expected_errors(as_json):
         settings = StackSettings.load()
         table = named(settings, name, as_json)
-        found, history = facts(table, *_lags(settings)), _history(table)
+        found, history = facts(table, *_lags(settings), _verified(open_catalog(settings))), _history(table)
     if as_json:
         print_json({**asdict(found), "newest_snapshots": history})
         return
@@ -172,6 +199,7 @@ def show_table(name: Annotated[str, typer.Argument(metavar="TABLE")], as_json: A
         "positions": ", ".join(f"{p}: {o:,}" for p, o in found.positions.items()) or "-",
         "lag": f"{found.lag:,} offsets, freshness {age(found.freshness_seconds)}",
         **({"held": found.held} if found.held else {}),
+        "verified": f"through {_through(found, datetime.now(UTC))}; {found.differences:,} rows known to differ",
     }
     for label, value in described.items():
         out.print(f"{label:>10}  {value}", markup=False, highlight=False, soft_wrap=True)

@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from services.runner import capture, choose, report
+from services.runner import capture, choose, report, verifier
 from services.runner.checkout import Checkout
 from services.runner.compose import ComposeRunner
 from services.runner.errors import RunnerError
@@ -149,11 +149,13 @@ def status(
     """Show health, ports, memory and uptime of every service. Exit code 1 if anything is not as it should be."""
     with _explained():
         stack = _current(_checkout(directory)).status()
-        # Only where there is a capture to ask about.
-        captures = any(service.name == "capture" and service.state != "stopped" for service in stack.services)
-        captured = capture.look() if captures else None
+        # Only where there is one to ask about.
+        running = {service.name for service in stack.services if service.state != "stopped"}
+        captured = capture.look() if "capture" in running else None
+        verified = verifier.look() if "verifier" in running else None
     if as_json:
-        console.print_json(data=stack.model_dump(mode="json") | {"capture": capture.as_json(captured)})
+        said = {"capture": capture.as_json(captured), "verifier": verifier.as_json(verified)}
+        console.print_json(data=stack.model_dump(mode="json") | said)
     elif not stack.running:
         console.print("The stack is down. Start it: make up")
     else:
@@ -162,7 +164,9 @@ def status(
         console.print(f"\nmemory {total:,.0f} MiB in all ({stack.memory_kind}); runner {stack.runner}")
         if captured:
             console.print(capture.table(captured))
-    raise typer.Exit(0 if stack.ok and capture.is_healthy(captured) else 1)
+        if verified:
+            console.print(verifier.table(verified))
+    raise typer.Exit(0 if stack.ok and capture.is_healthy(captured) and verifier.is_healthy(verified) else 1)
 
 
 @app.command()

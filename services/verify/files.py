@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import duckdb
 import pyarrow as pa
+from pyiceberg.expressions import BooleanExpression
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.table import Table
 from pyiceberg.table.deletion_vector import deletion_vectors_from_puffin_file
@@ -33,6 +34,7 @@ from pyiceberg.types import (
 from services.verify.errors import CannotVerify
 from services.verify.lake import LSN_COLUMN, PinnedTable
 from services.verify.quoting import literal
+from services.verify.ranges import EVERY_FILE
 
 DELETED = "lake_deleted"
 
@@ -57,9 +59,15 @@ def lake_types(pinned: PinnedTable) -> dict[str, str]:
     return {field.name: duckdb_type(field.field_type) for field in pinned.table.schema().fields}
 
 
-def pinned_rows(connection: duckdb.DuckDBPyConnection, pinned: PinnedTable, names: Sequence[str]) -> str:
+def pinned_rows(
+    connection: duckdb.DuckDBPyConnection,
+    pinned: PinnedTable,
+    names: Sequence[str],
+    having: BooleanExpression = EVERY_FILE,
+) -> str:
     """A DuckDB table expression of the pinned rows: columns ``c0, c1, …`` in the order of ``names``, and ``lsn``.
 
+    ``having``: files that can't hold a row for which this is true are left out; others come whole.
     Raises CannotVerify for a kind of delete file that the mirror never writes.
     """
     kinds = {field.name: field for field in pinned.table.schema().fields}
@@ -67,7 +75,9 @@ def pinned_rows(connection: duckdb.DuckDBPyConnection, pinned: PinnedTable, name
     if LSN_COLUMN in kinds:
         columns.append((kinds[LSN_COLUMN].field_id, "lsn", "BIGINT"))
     outputs = ", ".join(alias for _, alias, _ in columns) + ("" if LSN_COLUMN in kinds else ", NULL::BIGINT AS lsn")
-    tasks = [] if pinned.snapshot_id is None else list(pinned.table.scan(snapshot_id=pinned.snapshot_id).plan_files())
+    tasks = []
+    if pinned.snapshot_id is not None:
+        tasks = list(pinned.table.scan(having, snapshot_id=pinned.snapshot_id).plan_files())
     if not tasks:
         empty = ", ".join(
             [*(f"NULL::{kind} AS {alias}" for _, alias, kind in columns if alias != "lsn"), "0::BIGINT AS lsn"]

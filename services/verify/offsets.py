@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from pipelines.kafka import (
@@ -32,6 +32,7 @@ class KafkaOffsets:
         self._prefixes = tuple(f"{source}.{escaped(schema)}." for schema in schemas)
         self._schema_log = f"{source}.{SCHEMA_CHANGES}"
         self._admin = AdminClient(client_config(bootstrap))
+        self._group = Consumer(client_config(bootstrap) | {"group.id": GROUP, "enable.auto.commit": False})
 
     def partitions(self, schema_log: bool = False) -> list[TopicPartitionKey]:
         """Every partition of every captured table's topic, and at will of the topic that tells of schema changes."""
@@ -56,13 +57,10 @@ class KafkaOffsets:
         return {tp.topic: tp.metadata for tp in self._told() if tp.metadata}
 
     def _told(self) -> list[TopicPartition]:
-        request = [ConsumerGroupTopicPartitions(GROUP)]
-
-        def question() -> list[TopicPartition]:
-            future = self._admin.list_consumer_group_offsets(request, request_timeout=ANSWER_SECONDS)[GROUP]
-            return [tp for tp in future.result().topic_partitions if tp.offset >= 0]
-
-        return self._ask(question)
+        # The admin client's own question kills the process while the group's coordinator moves (librdkafka #5040).
+        asked = [TopicPartition(topic, partition) for topic, partition in self.partitions(schema_log=True)]
+        found = self._ask(lambda: self._group.committed(asked, timeout=ANSWER_SECONDS))
+        return [tp for tp in found if tp.offset >= 0]
 
     def _list(self, partitions: Iterable[TopicPartitionKey], spec: Any) -> Offsets:
         return self._ask(lambda: list_offsets(self._admin, partitions, spec))

@@ -15,6 +15,7 @@ from services.verify.files import pinned_rows
 from services.verify.lake import PinnedTable
 from services.verify.overlay import Key, Last, Overlay
 from services.verify.quoting import literal
+from services.verify.ranges import EVERY_ROW, LakeRange
 from services.verify.values import arrow_type
 
 SOURCE, LAKE, TAIL = "source_rows", "lake_rows", "tail_rows"
@@ -59,29 +60,36 @@ def stage_source(
 
 
 def stage_lake(
-    connection: duckdb.DuckDBPyConnection, columns: Sequence[ComparedColumn], pinned: PinnedTable, overlay: Overlay
+    connection: duckdb.DuckDBPyConnection,
+    columns: Sequence[ComparedColumn],
+    pinned: PinnedTable,
+    overlay: Overlay,
+    within: LakeRange = EVERY_ROW,
 ) -> None:
-    """Make the view LAKE: the pinned snapshot with the overlay applied."""
-    base = pinned_rows(connection, pinned, [column.name for column in columns])
+    """Make the view LAKE: the rows ``within`` a range of the pinned snapshot with the overlay applied."""
+    kept = frozenset[str]().union(*(state.kept for state in overlay.keyed.values()))
+    # The row that has a kept value may be of another key, outside the range.
+    files = EVERY_ROW.files if kept else within.files
+    base = pinned_rows(connection, pinned, [column.name for column in columns], files)
     outputs, tail = (", ".join(f"{side}.c{i}" for i in range(len(columns))) for side in ("b", "t"))
     standing = "true" if overlay.truncated_lsn is None else f"(b.lsn IS NULL OR b.lsn >= {overlay.truncated_lsn:d})"
     if not pinned.key:
         added, removed = overlay.standing(overlay.added), overlay.standing(overlay.removed)
         _stage_tail(connection, columns, [], [*map(_TailRow, added), *(_TailRow(row, gone=True) for row in removed)])
         rows = f"SELECT {outputs} FROM {base} b WHERE {standing} UNION ALL SELECT {tail} FROM {TAIL} t WHERE NOT t.gone"
-        connection.execute(_view(_without_removed(columns, rows) if removed else rows))
+        connection.execute(_view(_without_removed(columns, rows) if removed else rows, within))
         return
     keys = [i for i, column in enumerate(columns) if column.name in pinned.key]
     _stage_tail(connection, columns, keys, [_tail_row(pinned.key, *item) for item in overlay.keyed.items()])
     own = " AND ".join(f"b.c{i} = t.c{i}" for i in keys)
     origin = " AND ".join(f"b.c{i} = t.base{i}" for i in keys)
-    kept = frozenset[str]().union(*(state.kept for state in overlay.keyed.values()))
     values = ", ".join(_kept_or_new(i, column.name in kept, column.name) for i, column in enumerate(columns))
     joined = f"LEFT JOIN {base} b ON {origin}" if kept else ""
     connection.execute(
         _view(
             f"SELECT {outputs} FROM {base} b WHERE {standing} AND NOT EXISTS (SELECT 1 FROM {TAIL} t WHERE {own})"
-            f" UNION ALL SELECT {values} FROM {TAIL} t {joined} WHERE NOT t.gone"
+            f" UNION ALL SELECT {values} FROM {TAIL} t {joined} WHERE NOT t.gone",
+            within,
         )
     )
 
@@ -117,8 +125,8 @@ def _tail_row(names: tuple[str, ...], key: Key, last: Last) -> _TailRow:
     return _TailRow(last.row, last.kept, False, base)
 
 
-def _view(query: str) -> str:
-    return f"CREATE OR REPLACE TEMP VIEW {LAKE} AS {query}"
+def _view(query: str, within: LakeRange) -> str:
+    return f"CREATE OR REPLACE TEMP VIEW {LAKE} AS SELECT * FROM ({query}) WHERE {within.rows}"
 
 
 def _kept_or_new(index: int, may_be_kept: bool, name: str) -> str:

@@ -1,31 +1,24 @@
 """Verify: agree on a position, read both sides there, compare. See infra/decisions for why it is right under load."""
 
-import shutil
-import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Iterable, Mapping
+from contextlib import closing
 
-import duckdb
 import psycopg
 
 from pipelines.sources.postgres import reader
 from pipelines.sources.postgres.capture_tables import why_left_out
 from pipelines.sources.postgres.names import topic_name
 from pipelines.sources.postgres.reader import SourceTable
-from pipelines.sources.postgres.snapshot import Snapshot
-from services.settings import CHECKOUT
-from services.verify import columns, compare, files, lake, staging
+from services.verify import columns, files, lake, staging
 from services.verify.errors import CannotVerify
-from services.verify.offsets import Offsets
-from services.verify.overlay import Overlay, fold
+from services.verify.look import Look
 from services.verify.position import PUBLICATION, Deadline, Position, connect, wait_until_published, wait_until_visible
 from services.verify.progress import OnProgress, Progress, silent
 from services.verify.report import Report, TableReport
+from services.verify.scratch import scratch
 from services.verify.settings import StackSettings
-from services.verify.tail import Decoder, Tail, read_range
+from services.verify.tail import Decoder
 
 MEMORY = "512MB"
 EXAMPLES = 10
@@ -95,24 +88,6 @@ def choose(found: list[SourceTable], wanted: set[str], unread: Mapping[str, str]
     return chosen
 
 
-@dataclass
-class _Look:
-    """Everything that reading one table needs. ``mirrored``: what was in the lake before its tables were looked up;
-    ``held``: the topics whose tables the mirror can't bring on, and why.
-    """
-
-    settings: StackSettings
-    source: psycopg.Connection
-    duckdb: duckdb.DuckDBPyConnection
-    snapshot: Snapshot
-    mirrored: Offsets
-    held: Mapping[str, str]
-    reached: Position
-    decoder: Decoder
-    on_progress: OnProgress
-    examples: int
-
-
 def _at_one_position(
     settings: StackSettings,
     chosen: list[SourceTable],
@@ -125,7 +100,7 @@ def _at_one_position(
     pinned = {
         (p.schema, p.source_table): p for t in lake.tables(lake.open_catalog(settings), settings) if (p := lake.pin(t))
     }
-    with _scratch() as directory, connect(settings) as source:
+    with scratch() as directory, connect(settings) as source:
         reader.prepare(source)
         snapshot = reader.hold_snapshot(source)
         files_then = {table.full_name: reader.storage(source, table) for table in chosen}
@@ -134,10 +109,11 @@ def _at_one_position(
         report, again = Report(text, reached.lsn), []
         with closing(lake.open_duckdb(settings, directory, memory)) as connection:
             mirrored = {key: end for key, end in near.ends.items() if key[0] not in near.held}
-            look = _Look(settings, source, connection, snapshot, mirrored, near.held, reached,
-                         Decoder(settings.schema_registry_url), on_progress, examples)  # fmt: skip
+            look = Look(settings, connection, snapshot, mirrored, reached, Decoder(settings.schema_registry_url),
+                        on_progress)  # fmt: skip
             for table in chosen:
-                looked = _verify_table(look, table, pinned.get((table.schema, table.name)))
+                held = near.held.get(topic_name(settings.source_name, table.schema, table.name))
+                looked = _verify_table(look, source, table, pinned.get((table.schema, table.name)), held, examples)
                 if looked is None or reader.storage(source, table) != files_then[table.full_name]:
                     again.append(table)
                 else:
@@ -146,17 +122,23 @@ def _at_one_position(
     return report, again
 
 
-def _verify_table(look: _Look, table: SourceTable, pinned: lake.PinnedTable | None) -> TableReport | None:
+def _verify_table(
+    look: Look,
+    source: psycopg.Connection,
+    table: SourceTable,
+    pinned: lake.PinnedTable | None,
+    held: str | None,
+    examples: int,
+) -> TableReport | None:
     """The table's report, or None if this position doesn't do for it and a later one is needed: its first rows came
     after the wait, or it was truncated after the position, which empties it for earlier snapshots too.
     """
     started = time.monotonic()
     report = TableReport(table.full_name)
     topic = topic_name(look.settings.source_name, table.schema, table.name)
-    held = [f"the mirror holds it: {look.held[topic]}"] if topic in look.held else []
-    report.problems += held
+    report.problems += [f"the mirror holds it: {held}"] if held else []
     if pinned is None:
-        report.rows_source = report.missing = reader.count_rows(look.source, table)
+        report.rows_source = report.missing = reader.count_rows(source, table)
         if report.missing and not held and not any(end for (name, _), end in look.mirrored.items() if name == topic):
             return None
         if report.missing:
@@ -165,11 +147,12 @@ def _verify_table(look: _Look, table: SourceTable, pinned: lake.PinnedTable | No
     report.lake_table, report.snapshot_id = pinned.full_name, pinned.snapshot_id
     report.position = dict(pinned.state.positions)
     chosen = columns.plan(table, files.lake_types(pinned), pinned.key, pinned.withheld)
-    report.not_compared, report.problems = chosen.not_compared, [*held, *chosen.problems]
+    report.not_compared = chosen.not_compared
+    report.problems += chosen.problems
     report.columns_compared = len(chosen.compared)
     if not chosen.compared or not set(pinned.key) <= {column.name for column in chosen.compared}:
         return report
-    overlay = _overlay(look, table, pinned, report)
+    overlay = look.overlay(pinned, report)
     if overlay is None:
         return None
     if forged := files.count_beyond(look.duckdb, pinned, look.reached.position):
@@ -177,59 +160,17 @@ def _verify_table(look: _Look, table: SourceTable, pinned: lake.PinnedTable | No
             f"{forged:,} rows come from records with a log position that the source hasn't reached: the connector never"
             f" sent them to {pinned.topic}, and later changes of these rows' keys aren't merged"
         )
-    staging.stage_lake(look.duckdb, chosen.compared, pinned, overlay)
-    _stage_source(look, table, chosen)
-    look.on_progress(Progress(table.full_name, "comparing"))
-    found = compare.compare(look.duckdb, chosen.compared, pinned.key, look.examples)
-    for name, value in vars(found).items():
-        setattr(report, name, value)
-    look.duckdb.execute(f"DROP TABLE {staging.SOURCE}")
+    _stage_source(look, source, table, chosen)
+    look.compare(pinned, chosen, overlay, report, examples)
     report.seconds = time.monotonic() - started
     return report
 
 
-def _overlay(look: _Look, table: SourceTable, pinned: lake.PinnedTable, report: TableReport) -> Overlay | None:
-    ranges = {}
-    for (topic, partition), end in look.reached.ends.items():
-        if topic == pinned.topic:
-            start = pinned.state.positions.get(partition, look.reached.starts.get((topic, partition), 0))
-            ranges[partition] = (start, end)
-    look.on_progress(Progress(table.full_name, "reading the tail", 0, sum(max(0, e - s) for s, e in ranges.values())))
-    mirrored = {partition: end for (topic, partition), end in look.mirrored.items() if topic == pinned.topic}
-    tail = Tail(look.decoder, look.snapshot, look.settings.unavailable_value, pinned.key, mirrored)
-    messages = read_range(look.settings.kafka_bootstrap, pinned.topic, ranges)
-    overlay = fold(tail.changes(messages), keyless=not pinned.key, truncated_lsn=pinned.state.truncated_lsn)
-    if tail.truncated_later:
-        return None
-    report.tail_events, report.undecodable = tail.read - tail.later, tail.undecodable_count
-    if tail.passed:
-        report.problems.append(
-            f"the mirror has passed {tail.passed:,} records of {pinned.topic} that no commit of the table accounts for"
-            " (was the table dropped or rolled back? `make kill s=mirror` has it read them again)"
-        )
-    return overlay
-
-
-def _stage_source(look: _Look, table: SourceTable, chosen: columns.Plan) -> None:
-    total = reader.estimate_rows(look.source, table)
+def _stage_source(look: Look, source: psycopg.Connection, table: SourceTable, chosen: columns.Plan) -> None:
+    total = reader.estimate_rows(source, table)
 
     def on_rows(rows: int) -> None:
         look.on_progress(Progress(table.full_name, "reading the source", rows, total))
 
-    batches = reader.read_rows(look.source, table, tuple(column.source for column in chosen.compared))
+    batches = reader.read_rows(source, table, tuple(column.source for column in chosen.compared))
     staging.stage_source(look.duckdb, chosen.compared, batches, on_rows)
-
-
-@contextmanager
-def _scratch() -> Iterator[Path]:
-    """A directory for what doesn't fit in memory: in the checkout's state if that can be written, else the system's."""
-    parent: Path | None = CHECKOUT / ".lakehouse" / "verify"
-    try:
-        parent.mkdir(parents=True, exist_ok=True)  # type: ignore[union-attr]
-        directory = Path(tempfile.mkdtemp(dir=parent))
-    except OSError:
-        directory = Path(tempfile.mkdtemp(prefix="lakehouse-verify-"))
-    try:
-        yield directory
-    finally:
-        shutil.rmtree(directory, ignore_errors=True)

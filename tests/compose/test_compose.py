@@ -53,7 +53,7 @@ def _ready(project: DockerCompose) -> bool:
 def test_the_lake_equals_its_source_in_containers(compose: tuple[Stack, DockerCompose]) -> None:
     stack, project = compose
     services = {container.Service for container in project.get_containers(include_all=True)}
-    assert services >= {"spark-master", "spark-worker", "mirror", "capture", "connect", "kafka", "catalog"}
+    assert services >= {"spark-master", "spark-worker", "mirror", "verifier", "capture", "connect", "kafka", "catalog"}
     stack.run_shop("load", "--scale", "0.02")
     with stack.workload():
         stack.lakehouse("wait", "--timeout", "300")

@@ -16,6 +16,7 @@ from pipelines.sources.postgres.kept import PRINTED
 from pipelines.sources.postgres.snapshot import Snapshot
 
 BLOCK_BYTES = 16 << 20
+EVERY_ROW = sql.SQL("true")
 
 _TEXT = ("text", "varchar", "bpchar", "name", "citext", "json", "jsonb", "xml", "inet", "cidr", "macaddr", "macaddr8",
          "varbit", "int4range", "int8range", "numrange", "daterange", "tsrange", "tstzrange", "tsvector", "ltree",
@@ -178,7 +179,7 @@ def _key(connection: psycopg.Connection, oid: int) -> tuple[str, ...]:
 
 def count_rows(connection: psycopg.Connection, table: SourceTable) -> int:
     """Rows of the table in the connection's snapshot."""
-    row = connection.execute(sql.SQL("SELECT count(*) FROM {}").format(_rows(table))).fetchone()
+    row = connection.execute(sql.SQL("SELECT count(*) FROM {}").format(table_rows(table))).fetchone()
     return int(row[0]) if row else 0
 
 
@@ -188,32 +189,37 @@ def storage(connection: psycopg.Connection, table: SourceTable) -> str:
     """
     row = connection.execute(
         "SELECT string_agg(coalesce(pg_relation_filenode(relid), 0)::text, ',' ORDER BY relid)"
-        " FROM pg_partition_tree(%s::regclass)", (_name(table).as_string(connection),)
+        " FROM pg_partition_tree(%s::regclass)", (table_name(table).as_string(connection),)
     ).fetchone()  # fmt: skip
     # pg_partition_tree has no row for a plain table.
     if row and row[0]:
         return str(row[0])
-    plain = connection.execute("SELECT pg_relation_filenode(%s::regclass)", (_name(table).as_string(connection),))
+    plain = connection.execute("SELECT pg_relation_filenode(%s::regclass)", (table_name(table).as_string(connection),))
     return str(plain.fetchone())
 
 
 def estimate_rows(connection: psycopg.Connection, table: SourceTable) -> int | None:
     """PostgreSQL's own estimate, for progress only; None before the first ANALYZE."""
     row = connection.execute("SELECT reltuples::bigint FROM pg_class WHERE oid = %s::regclass",
-                             (_name(table).as_string(connection),)).fetchone()  # fmt: skip
+                             (table_name(table).as_string(connection),)).fetchone()  # fmt: skip
     return int(row[0]) if row and row[0] >= 0 else None
 
 
 def read_rows(
-    connection: psycopg.Connection, table: SourceTable, columns: tuple[TableColumn, ...]
+    connection: psycopg.Connection,
+    table: SourceTable,
+    columns: tuple[TableColumn, ...],
+    where: sql.Composable = EVERY_ROW,
 ) -> Iterator[pa.RecordBatch]:
-    """All rows of the connection's snapshot, as batches of text columns ``c0, c1, …`` in the order of ``columns``.
+    """The rows of the connection's snapshot, as batches of text columns ``c0, c1, …`` in the order of ``columns``.
 
     A null is a null, an empty text an empty text. Raises pyarrow.ArrowInvalid for a row larger than BLOCK_BYTES.
     """
     # A column that is never null comes first: a row of one null column would be an empty line.
     rendered = sql.SQL(", ").join([sql.SQL("1"), *(column.rendered() for column in columns)])
-    query = sql.SQL("COPY (SELECT {} FROM {}) TO STDOUT (FORMAT csv, NULL '')").format(rendered, _rows(table))
+    query = sql.SQL("COPY (SELECT {} FROM {} WHERE {}) TO STDOUT (FORMAT csv, NULL '')").format(
+        rendered, table_rows(table), where
+    )
     names = ["present", *(f"c{index}" for index in range(len(columns)))]
     with connection.cursor() as cursor, cursor.copy(query) as copy:
         stream = _CopyStream(copy)
@@ -232,11 +238,13 @@ def read_rows(
             yield batch.drop_columns(["present"])
 
 
-def _rows(table: SourceTable) -> sql.Composable:
-    return sql.SQL("{}" if table.partitioned else "ONLY {}").format(_name(table))
+def table_rows(table: SourceTable) -> sql.Composable:
+    """What to select the table's rows from: not those of tables that inherit from it."""
+    return sql.SQL("{}" if table.partitioned else "ONLY {}").format(table_name(table))
 
 
-def _name(table: SourceTable) -> sql.Identifier:
+def table_name(table: SourceTable) -> sql.Identifier:
+    """The table's name in PostgreSQL's SQL, quoted."""
     return sql.Identifier(table.schema, table.name)
 
 

@@ -1,0 +1,57 @@
+"""Healing: what differs is read from the source again, by an incremental snapshot of the ranges that it lies in."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import psycopg
+from psycopg import sql
+
+from pipelines.sources.postgres import chunks, reader
+from pipelines.sources.postgres.chunks import KeyRange
+from pipelines.sources.postgres.reader import SourceTable
+from pipelines.sources.postgres.signals import ask_for_snapshot
+from services.verifier import record
+from services.verifier.rounds import Finding
+from services.verify.lake import open_catalog
+from services.verify.position import PUBLICATION, connect
+from services.verify.settings import StackSettings
+
+# Those that reading rows of the source again can mend.
+MENDED = {"differs", "missing"}
+
+
+@dataclass
+class Healing:
+    """What was done for a table. ``asked``: ranges that are read again. ``left``: keys to the kind of difference that
+    this doesn't mend; ``problems``: nor these.
+    """
+
+    table: str
+    asked: list[KeyRange] = field(default_factory=list)
+    left: dict[str, str] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+
+
+def heal(settings: StackSettings, names: Iterable[str] = ()) -> list[Healing]:
+    """Have every range of the named tables (all, if none is named) read again in which the verifier has confirmed a
+    difference. Raises CannotVerify for a name that it doesn't know, Unreachable, psycopg's and PyIceberg's errors.
+    """
+    chosen = [state for state in record.named(record.read(open_catalog(settings)), names) if state.confirmed]
+    with connect(settings) as source:
+        reader.prepare(source)
+        tables = {table.full_name: table for table in reader.captured_tables(source, PUBLICATION, settings.schemas)}
+        return [_heal(source, tables[state.table], state.confirmed) for state in chosen if state.table in tables]
+
+
+def _heal(source: psycopg.Connection, table: SourceTable, findings: tuple[Finding, ...]) -> Healing:
+    done = Healing(table.full_name)
+    done.problems = [problem for finding in findings for problem in finding.problems]
+    done.left = {key: kind for finding in findings for key, kind in finding.keys.items() if kind not in MENDED}
+    to_read = [f for f in findings if f.more or MENDED & set(f.keys.values())] if table.key else []
+    order = chunks.key_order(source, table)
+    for finding in to_read:
+        within = finding.within if order else KeyRange()
+        where = order.condition(within) if order else sql.SQL("true")
+        ask_for_snapshot(source, table.schema, table.name, where.as_string(source))
+        done.asked.append(within)
+    return done

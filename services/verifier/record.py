@@ -1,0 +1,128 @@
+"""What the verifier knows of each table, in a table of the lake, where everyone can read it.
+
+It is written whole, about once a round: it has a row a table, one data file, and few snapshots. Files of older
+snapshots are deleted with them, so that it doesn't grow.
+"""
+
+import json
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+from pyiceberg.catalog import Catalog
+from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.types import LongType, NestedField, StringType, TimestamptzType
+
+from services.verifier.rounds import Finding, Mark, TableState
+from services.verify.errors import CannotVerify
+
+VERIFICATION = ("lakehouse", "verification")
+SNAPSHOTS = 40
+
+_SCHEMA = Schema(
+    NestedField(1, "table", StringType(), required=True, doc="schema.table in the source"),
+    NestedField(2, "verified_through", StringType(), doc="log position through which the lake equals the source"),
+    NestedField(3, "verified_at", TimestamptzType(), doc="the source's clock at that position"),
+    NestedField(4, "snapshot_id", LongType(), doc="the lake's snapshot that was compared there"),
+    NestedField(5, "round_ended_at", TimestamptzType()),
+    NestedField(6, "differences", LongType(), required=True, doc="rows that are known to differ, and other problems"),
+    NestedField(7, "findings", StringType(), required=True, doc="JSON: ranges of keys, and the keys that differ"),
+    NestedField(8, "not_compared", StringType(), doc="why the table isn't compared"),
+)
+_PROPERTIES = {"write.metadata.delete-after-commit.enabled": "true", "write.metadata.previous-versions-max": "10"}
+_TOLD = {"after", "upto", "keys", "more", "problems", "found"}
+Row = dict[str, Any]
+
+
+def write(catalog: Catalog, states: Iterable[TableState]) -> None:
+    """Replace what is known by ``states``, in one commit. Raises PyIceberg's errors."""
+    catalog.create_namespace_if_not_exists(VERIFICATION[0])
+    table = catalog.create_table_if_not_exists(VERIFICATION, _SCHEMA, properties=_PROPERTIES)
+    rows = pa.Table.from_pylist([row(state) for state in states], table.schema().as_arrow())
+    if table.current_snapshot() is None:
+        table.append(rows)
+    else:
+        table.overwrite(rows)
+    _expire(table)
+
+
+def read(catalog: Catalog) -> list[TableState]:
+    """What was last written: without the round that was under way."""
+    try:
+        rows: list[Row] = catalog.load_table(VERIFICATION).scan().to_arrow().to_pylist()
+    except (NoSuchTableError, NoSuchNamespaceError):
+        return []
+    return [state(row) for row in sorted(rows, key=lambda row: row["table"])]
+
+
+def row(state: TableState) -> Row:
+    """The table's row."""
+    verified = state.verified
+    return {
+        "table": state.table,
+        "verified_through": verified and verified.lsn,
+        "verified_at": verified and verified.at,
+        "snapshot_id": verified and verified.snapshot_id,
+        "round_ended_at": state.ended_at,
+        "differences": state.differences,
+        "findings": json.dumps([finding.model_dump(mode="json", include=_TOLD) for finding in state.confirmed]),
+        "not_compared": state.not_compared,
+    }
+
+
+def state(row: Row) -> TableState:
+    """The state that a row tells."""
+    at: datetime | None = row["verified_at"]
+    verified = at and Mark(lsn=row["verified_through"], at=at, snapshot_id=row["snapshot_id"])
+    findings = tuple(
+        Finding(**told, ends={}, looked_at=told["found"]["at"], confirmed=1) for told in json.loads(row["findings"])
+    )
+    return TableState(
+        table=row["table"], verified=verified, ended_at=row["round_ended_at"], not_compared=row["not_compared"],
+        findings=findings,
+    )  # fmt: skip
+
+
+def _expire(table: Table) -> None:
+    """Once snapshots are many, give the older ones up, and delete the files that only they had."""
+    snapshots = sorted(table.snapshots(), key=lambda snapshot: snapshot.timestamp_ms)
+    if len(snapshots) <= SNAPSHOTS:
+        return
+    old, kept = snapshots[: -SNAPSHOTS // 2], snapshots[-SNAPSHOTS // 2 :]
+    unused = _files(table, old) - _files(table, kept)
+    table.maintenance.expire_snapshots().by_ids([snapshot.snapshot_id for snapshot in old]).commit()
+    for path in sorted(unused):
+        table.io.delete(path)
+
+
+def _files(table: Table, snapshots: Iterable[Snapshot]) -> set[str]:
+    found = set()
+    for snapshot in snapshots:
+        found.add(snapshot.manifest_list)
+        for manifest in snapshot.manifests(table.io):
+            found.add(manifest.manifest_path)
+            found |= {entry.data_file.file_path for entry in manifest.fetch_manifest_entry(table.io)}
+    return found
+
+
+def named(states: Iterable[TableState], names: Iterable[str]) -> list[TableState]:
+    """Those of ``states`` that are called ``table`` (in the schema public) or ``schema.table``; all, if none is named.
+
+    Raises CannotVerify for a name that no table has.
+    """
+    wanted, found = set(names), list(states)
+    unknown = wanted - {name for state in found for name in _names(state)}
+    if unknown:
+        raise CannotVerify(
+            f"the verifier knows no table called {', '.join(sorted(unknown))} (yet); `lakehouse verify --continuous`"
+            " shows those that it knows."
+        )
+    return [state for state in found if not wanted or wanted & _names(state)]
+
+
+def _names(state: TableState) -> set[str]:
+    return {state.table, state.table.removeprefix("public.")}

@@ -1,0 +1,66 @@
+"""What the service says in its log, for what its looks find."""
+
+from datetime import UTC, datetime
+
+import structlog
+from structlog.testing import capture_logs
+
+from pipelines.sources.postgres.chunks import KeyRange
+from pipelines.sources.postgres.reader import SourceTable
+from services.stopping import Stop
+from services.verifier.looking import Job, PutOff
+from services.verifier.rounds import Mark, Seen, TableState
+from services.verifier.service import Verifier
+from services.verifier.settings import VerifierSettings
+
+TABLE = SourceTable("public", "t", (), ("id",))
+MARK = Mark(lsn="0/1", at=datetime(2026, 1, 1, tzinfo=UTC), snapshot_id=1)
+DIFFERS = Seen(after=None, upto=None, mark=MARK, rows=10, keys={"id=7": "differs", "id=9": "missing"})
+EQUAL = DIFFERS.model_copy(update={"keys": {}})
+
+
+def verifier() -> Verifier:
+    settings = VerifierSettings.model_construct(verifier_again_seconds=30.0, verifier_pause_seconds=600.0)
+    return Verifier(settings, Stop(), structlog.get_logger(), {"public.t": TableState(table="public.t", key=("id",))})
+
+
+def walk(service: Verifier, seen: Seen) -> None:
+    service._take(Job(TABLE, KeyRange()), seen)
+
+
+def look_again(service: Verifier, seen: Seen) -> None:
+    finding = service.states["public.t"].findings[0]
+    service._take(Job(TABLE, finding.within, finding), seen)
+
+
+def test_an_alert_comes_once_and_with_the_second_look_and_its_end_is_told() -> None:
+    service = verifier()
+    with capture_logs() as log:
+        walk(service, DIFFERS)
+    assert log == [], "not yet a difference"
+    with capture_logs() as log:
+        look_again(service, DIFFERS)
+    assert [(line["log_level"], line["table"], line["keys"]) for line in log] == [
+        ("error", "public.t", {"differs": ["id=7"], "missing": ["id=9"]})
+    ]
+    with capture_logs() as log:
+        look_again(service, DIFFERS)
+        walk(service, DIFFERS)
+    assert log == [], "told already"
+    with capture_logs() as log:
+        look_again(service, EQUAL)
+    assert [line["event"] for line in log] == ["differs no more"]
+    with capture_logs() as log:
+        walk(service, EQUAL)
+    assert [(line["event"], line["through"]) for line in log] == [("verified", "0/1")]
+
+
+def test_why_a_table_is_put_off_is_told_once_and_kept() -> None:
+    service = verifier()
+    with capture_logs() as log:
+        for _ in range(3):
+            service._take(Job(TABLE, KeyRange()), PutOff("the mirror holds it: its key changed"))
+    assert [line["event"] for line in log] == ["put off"]
+    assert service.states["public.t"].not_compared == "the mirror holds it: its key changed"
+    walk(service, EQUAL)
+    assert service.states["public.t"].not_compared is None
