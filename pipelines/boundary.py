@@ -1,11 +1,12 @@
 """Boundary: where in each partition of a topic a position of the source's log lies.
 
-A partition has a topic's changes in the order of the log, so that one offset parts the older from the newer.
+A partition has a table's changes in the order in which their transactions were committed. So positions don't only rise:
+what was written earlier may have been committed later.
 """
 
 from collections.abc import Callable, Iterator
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from pipelines.decode import decode
@@ -20,20 +21,42 @@ LookUp = Callable[[TopicProfile], Schemas]
 def before(
     read: Read, look_up: LookUp, topic: str, pending: Ranges, lsn: int, placeholder: str
 ) -> dict[int, tuple[int, int]]:
-    """The part of ``pending`` that is older than ``lsn``: each partition's offsets below its first newer record."""
+    """The part of ``pending`` that is older than ``lsn``, a position for which every transaction of the table waited:
+    each partition's offsets below its first newer record.
+    """
     cut: dict[int, int] = {}
     for _, records in read(pending):
-        seen = profile(records).get(topic)
-        if seen is not None:
-            cut = {**_first_newer(records, look_up(seen), lsn, placeholder), **cut}
+        for partition, (first, _) in _offsets(records, look_up, topic, F.col("lsn") >= lsn, placeholder).items():
+            cut.setdefault(partition, first)
     ranges = {partition: (start, min(end, cut.get(partition, end))) for partition, (start, end) in pending.items()}
     return {partition: (start, end) for partition, (start, end) in ranges.items() if start < end}
 
 
-def _first_newer(records: DataFrame, found: Schemas, lsn: int, placeholder: str) -> dict[int, int]:
-    first: dict[int, int] = {}
-    for shape, writers in found.written:
-        newer = decode(records, shape, writers, {}, placeholder).where(F.col("lsn") >= lsn)
-        for row in newer.groupBy("partition").agg(F.min("offset").alias("offset")).collect():
-            first[row.partition] = min(row.offset, first.get(row.partition, row.offset))
-    return first
+def through(
+    read: Read, look_up: LookUp, topic: str, pending: Ranges, lsn: int, placeholder: str
+) -> dict[int, tuple[int, int]]:
+    """The part of ``pending`` that has everything up to ``lsn``: each partition's offsets up to its last such record.
+
+    A partition that has none is left out. There may be newer records among them.
+    """
+    ranges: dict[int, tuple[int, int]] = {}
+    for _, records in read(pending):
+        for partition, (_, last) in _offsets(records, look_up, topic, F.col("lsn") <= lsn, placeholder).items():
+            ranges[partition] = (pending[partition][0], last + 1)
+    return ranges
+
+
+def _offsets(
+    records: DataFrame, look_up: LookUp, topic: str, condition: Column, placeholder: str
+) -> dict[int, tuple[int, int]]:
+    """Partition to the first and the last offset of the records that meet ``condition``."""
+    seen = profile(records).get(topic)
+    found: dict[int, tuple[int, int]] = {}
+    for shape, writers in look_up(seen).written if seen is not None else ():
+        chosen = decode(records, shape, writers, {}, placeholder).where(condition)
+        for row in (
+            chosen.groupBy("partition").agg(F.min("offset").alias("first"), F.max("offset").alias("last")).collect()
+        ):
+            first, last = found.get(row.partition, (row.first, row.last))
+            found[row.partition] = (min(first, row.first), max(last, row.last))
+    return found

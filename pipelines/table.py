@@ -152,7 +152,8 @@ class TableMirror:
             if self._table is not None:
                 with outcome.stage("evolve"):
                     known = versions.up_to(change, included=True)
-                    done = evolve.rekey(Lake(session), session, self._table, known, self._policy)
+                    resyncing = self._resync is not None and self._resync.awaited_by(self._known())
+                    done = evolve.rekey(Lake(session), session, self._table, known, self._policy, resyncing)
                     outcome.schema_changes += [str(one) for one in done]
 
     def _clear(self, versions: TableVersions, number: int, session: SparkSession, outcome: Outcome) -> None:
@@ -328,7 +329,7 @@ class TableMirror:
         missing: ledger.Ranges = reached.up_to(ends)
         read = partial(self._history.read, part.session, self.topic)
         if keys:
-            missing = boundary.before(read, self._look_up, self.topic, missing, facts.moved + 1, self._placeholder)
+            missing = boundary.through(read, self._look_up, self.topic, missing, facts.moved, self._placeholder)
         if not missing or (not keys and len(ends) == 1):
             return None
         more = reduce(DataFrame.unionByName, (records.select(part.raw.columns) for _, records in read(missing)))
@@ -336,7 +337,8 @@ class TableMirror:
         seen = profile(raw)[self.topic]
         part.outcome.reread += seen.rows - part.seen.rows
         offsets = self._known().up_to(reached.after(missing).positions)
-        return replace(part, raw=raw, seen=seen, offsets=offsets, whole=True)
+        # What was read on to may hold halves of its own.
+        return replace(part, raw=raw, seen=seen, offsets=offsets, whole=not keys)
 
     def _versions(self, seen: TopicProfile, found: schemas.Schemas) -> TableVersions:
         """What the schema log says, which is asked again where it may not have explained the records' schemas yet.

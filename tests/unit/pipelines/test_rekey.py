@@ -8,6 +8,7 @@ from pyspark.sql import functions as F
 
 from pipelines.errors import StopPipeline
 from pipelines.iceberg import Lake
+from pipelines.resyncs import Resync
 from tests.unit.pipelines.test_schema_changes import DOC, ID, NAME, Source, column
 
 CODE = column(2, "code", "text")
@@ -97,3 +98,19 @@ def test_another_table_of_the_name_may_have_another_key(spark: SparkSession) -> 
     assert _key(source)[0] == ["name"]
     assert source.topic.assert_ledger_is_whole().superseded == 1
     assert source.topic.letters.kept == {}
+
+
+def test_a_resync_lets_rows_go_whose_new_key_no_event_tells(spark: SparkSession) -> None:
+    source = Source(spark, NAME, keys=())
+    source.mirrored(source.write("c", "a"), source.write("c", "b"))
+    source.alter(NAME, column(3, "id", "int8"), keys=(3,), reread=True)
+    with pytest.raises(StopPipeline, match="lakehouse resync"):
+        source.mirrored(source.write("c", "c", 4))
+    start = dict(enumerate(source.topic.offsets))
+    source.topic.resyncs.newest = Resync("one", start)
+    source.mirrored(source.write("r", "a", 1), source.write("r", "b", 2), source.write("r", "c", 4))
+    source.topic.resyncs.newest = Resync("one", start, dict(enumerate(source.topic.offsets)))
+    source.mirrored(source.write("c", "d", 5))
+    assert source.rows("name", "id") == [("a", 1), ("b", 2), ("c", 4), ("d", 5)]
+    assert _key(source) == (["id"], set()), "older files lack the column, which so can't be required"
+    source.topic.assert_ledger_is_whole()

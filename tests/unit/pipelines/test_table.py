@@ -213,6 +213,20 @@ def test_a_key_change_that_a_batch_ends_in_keeps_its_values(spark: SparkSession)
     topic.assert_ledger_is_whole()
 
 
+def test_a_half_is_found_behind_what_was_written_later_and_committed_earlier(spark: SparkSession) -> None:
+    topic = Topic(spark)
+    mirror = topic.mirror()
+    topic.apply(mirror, topic.batch([create(1, 1, "a", "one"), create(2, 3, "c", "three")]), 0)
+    moved = topic.batch([create(30, 2, "a", GONE, old=1)])
+    late = topic.batch([
+        delete(40, 3, new=4), tombstone(3), delete(30, 1, new=2), tombstone(1), create(40, 4, "c", GONE, old=3),
+    ])  # fmt: skip
+    topic.apply(mirror, moved, 1)
+    topic.apply(mirror, late, 2)
+    assert topic.rows() == [(2, "a", "one"), (4, "c", "three")]
+    topic.assert_ledger_is_whole()
+
+
 def test_a_row_that_lost_a_value_never_takes_one_from_a_former_row_of_its_key(spark: SparkSession) -> None:
     topic = Topic(spark)
     mirror = topic.mirror()
