@@ -31,6 +31,11 @@ class Resync:
     start: Positions
     end: Positions | None = None
 
+    @property
+    def stale(self) -> str:
+        """The condition for a mirrored table's row that was last written before the start."""
+        return " OR ".join(f"({condition})" for condition in before(self.start)) or "false"
+
     def split(self, ranges: Ranges) -> tuple[Ranges, Ranges]:
         """The parts of ``ranges`` before and after the start."""
         first = {p: (start, min(end, max(start, self.start.get(p, 0)))) for p, (start, end) in ranges.items()}
@@ -88,10 +93,9 @@ def check_lost(topic: str, lost: Ranges, resync: Resync | None) -> None:
 
 def remove_stale(session: SparkSession, table: LakeTable, resync: Resync) -> int:
     """Delete the rows that weren't read again, and say how many. Repeatable."""
-    stale = " OR ".join(f"({condition})" for condition in before(resync.start)) or "false"
-    found = session.table(table.sql_name).where(stale).count()
+    found = session.table(table.sql_name).where(resync.stale).count()
     if found:
-        session.sql(f"DELETE FROM {table.sql_name} WHERE {stale}")
+        session.sql(f"DELETE FROM {table.sql_name} WHERE {resync.stale}")
     return found
 
 

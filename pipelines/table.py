@@ -441,7 +441,11 @@ class TableMirror:
         session = part.session
         with part.outcome.stage("fold"):
             summed = good.count()
-            net = multiset.net(good, shape, facts, session.table(table.sql_name), cleared)
+            stored = session.table(table.sql_name)
+            if self._resync is not None and self._resync.runs(self._known()):
+                # Rows that are read again stand beside their former selves, which go when all have been read.
+                stored = stored.where(f"NOT ({self._resync.stale})")
+            net = multiset.net(good, shape, facts, stored, cleared)
         if net.unknown is not None:
             letters.append(rejected(part.raw, net.unknown))
         self._bury(part, letters)
