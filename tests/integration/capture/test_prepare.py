@@ -160,7 +160,7 @@ def test_without_key_and_identity_changes_are_refused_by_the_source_and_that_is_
         for refused in ("UPDATE keyless SET a = 2", "DELETE FROM keyless"):
             with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="replica identity"):
                 shop.execute(refused.encode())
-        found = next(classify(s) for s in read_states(shop, ["public"]) if s.table == "keyless")
+        found = next(classify(s, {}) for s in read_states(shop, ["public"]) if s.table == "keyless")
         assert found.mode is Mode.INSERTS_ONLY
         assert "ALTER TABLE public.keyless REPLICA IDENTITY FULL" in (found.reason or "")
         administrator.execute("SELECT lakehouse.prepare_tables()")

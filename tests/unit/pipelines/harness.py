@@ -235,9 +235,10 @@ class Topic:
         planned: ledger.Ranges | None = None,
         schema_changed: bool = False,
     ) -> Outcome:
-        """Mirror a batch; its plan is what its records span, unless one is given."""
+        """Mirror a batch; its plan is what its records span on the topic's two partitions, unless one is given."""
         seen = profile(batch).get(self.name) or TopicProfile(self.name)
-        return mirror.mirror(batch, seen, planned or seen.ranges, number, self.spark.newSession(), schema_changed)
+        planned = planned or {**{partition: (0, 0) for partition in range(2)}, **seen.ranges}
+        return mirror.mirror(batch, seen, planned, number, self.spark.newSession(), schema_changed)
 
     def rows(self) -> list[tuple[Any, ...]]:
         """The table's rows, by key."""
