@@ -237,7 +237,7 @@ class Topic:
     ) -> Outcome:
         """Mirror a batch; its plan is what its records span on the topic's two partitions, unless one is given."""
         seen = profile(batch).get(self.name) or TopicProfile(self.name)
-        planned = planned or {**{partition: (0, 0) for partition in range(2)}, **seen.ranges}
+        planned = planned or {**dict.fromkeys(range(2), (0, 0)), **seen.ranges}
         return mirror.mirror(batch, seen, planned, number, self.spark.newSession(), schema_changed)
 
     def rows(self) -> list[tuple[Any, ...]]:
