@@ -49,9 +49,7 @@ def test_names_of_every_kind(stack: Stack) -> None:
     with stack.source() as source:
         for table in NAMES:
             _write(source, table)
-        with pytest.raises(
-            psycopg.errors.RaiseException, match=r'the columns "Id" and id of public\.twins differ only'
-        ):
+        with pytest.raises(psycopg.errors.RaiseException, match=r"the columns .* of public\.twins differ only"):
             source.execute('CREATE TABLE twins (id int PRIMARY KEY, "Id" int)')
         source.execute('CREATE TABLE dotted (id int PRIMARY KEY, "a.b" int)')
         source.execute("CREATE TABLE reserved (id int PRIMARY KEY, _lsn int)")
