@@ -12,5 +12,5 @@ def bits(value: Column, length: int | None) -> Column:
         octet = F.conv(F.hex(F.substring(value, F.floor(place / 8).cast("int") + 1, F.lit(1))), 16, 10).cast("int")
         return F.coalesce(F.getbit(octet, place % 8), F.lit(0)).cast("string")
 
-    text = F.array_join(F.transform(places, bit), "")
+    text = F.when(value.isNotNull(), F.array_join(F.transform(places, bit), ""))
     return text if length else F.regexp_replace(text, "^0+", "")

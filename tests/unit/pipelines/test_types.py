@@ -57,6 +57,8 @@ CASES: list[tuple[str, Any, Any, Any, str, Any]] = [
     ("bit(5)", bits("BIT", 5), "string", b"\x15", "binary", "10101"),
     ("bit(16), whose last bytes the connector drops", bits("BIT", 16), "string", b"\x01", "binary", "0" * 15 + "1"),
     ("bit(70)", bits("BIT", 70), "string", b"\xfe" + b"\xff" * 7 + b"\x3f", "binary", "1" * 69 + "0"),
+    ("bit(5), null", ["null", bits("BIT", 5)], "string", None, "binary", None),
+    ("varbit, null", ["null", bits("VARBIT", 9)], "string", None, "binary", None),
     ("varbit, from its first 1", bits("VARBIT", 9), "string", b"\x05", "binary", "101"),
     ("varbit, empty", bits("VARBIT", 9), "string", b"", "binary", ""),
     ("int4multirange", printed("INT4MULTIRANGE"), "string", b"{[1,3),[5,8)}", "binary", "{[1,3),[5,8)}"),
