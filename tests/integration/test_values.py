@@ -18,7 +18,7 @@ NAMES = {
     "My Orders": (
         "id", ["my col", "größe", "select", "op", "row", "key", "_x", "partition", "offset", "$a", 'q"`', "1st"],
     ),
-    "na-me.with$all`ticks\"q'[*]": ("id", ["value"]),
+    "na-me.with$all`ticks\"q'": ("id", ["value"]),
     "žena5": ("klíč č", ["名前", "住所"]),
     "注文": ("id", ["v"]),
     "顧客": ("id", ["v"]),
