@@ -136,7 +136,8 @@ def _wait_until_mirrored(
 
     try:
         _until(deadline, pending)
-        return topics.held() if but_held else {}
+        lags = missing()
+        return {topic: why for topic, why in topics.held().items() if topic in lags}
     except RetryError:
         lags, held = missing(), topics.held()
     lines = [
