@@ -196,7 +196,8 @@ class _Work:
         empty = {topic for topic, reached in self._ends().items() if not any(reached.values())}
         for table in lake.tables(self._catalog, self._settings):
             pinned = lake.pin(table)
-            if pinned is not None and pinned.state.resync == self._ids.get(pinned.topic):
+            mine = None if pinned is None else self._ids.get(pinned.topic)
+            if pinned is not None and mine is not None and pinned.state.resync == mine:
                 self._done[self._topics[pinned.topic]].removed = pinned.state.resynced
         left = [topic for topic, name in self._topics.items() if self._done[name].removed is None]
         self._on_progress(Progress("lake", "tables resynced", len(self._topics) - len(left), len(self._topics)))
