@@ -168,8 +168,7 @@ class TableMirror:
             return
         # Where whole files go, Iceberg's DELETE leaves out what its commit is told to carry.
         session.sql(f"DELETE FROM {self._table.sql_name} WHERE _lsn < {first.lsn:d}")
-        reached = self._known().after({}, first.lsn)
-        self._table.commit_nothing(ledger.summary(self._pipeline, number, {}, reached, ledger.Counts()))
+        self._commit_state(self._known().after({}, first.lsn), number)
         with outcome.stage("evolve"):
             known = versions.up_to(first, included=True)
             outcome.schema_changes += [
