@@ -9,6 +9,7 @@ from queue import SimpleQueue
 from threading import Event
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from structlog.stdlib import BoundLogger
 
 from pipelines.deadletters import DeadLetters
@@ -18,7 +19,7 @@ from pipelines.history import TopicHistory
 from pipelines.holds import Holds
 from pipelines.ledger import Counts, Ranges
 from pipelines.parking import Parking
-from pipelines.part import Outcome
+from pipelines.part import Outcome, Part
 from pipelines.planned import OffsetLog
 from pipelines.profile import TopicProfile, profile
 from pipelines.registry import SchemaRegistry
@@ -28,7 +29,8 @@ from pipelines.sources.postgres.capture import HEARTBEAT_TABLE
 from pipelines.sources.postgres.names import topic_name
 from pipelines.sources.postgres.schema_log import SchemaLog
 from pipelines.spec import Specs
-from pipelines.table import TableMirror
+from pipelines.table import Rules, TableMirror
+from pipelines.topic import Topic
 
 PIPELINE = "mirror"
 TABLES_SIDE_BY_SIDE = 5
@@ -135,13 +137,16 @@ class BatchMirror:
     def _one(self, batch: DataFrame, seen: TopicProfile, planned: Ranges, number: int, altered: bool) -> Outcome:
         mirror = self._tables.get(seen.topic)
         if mirror is None:
-            mirror = self._tables[seen.topic] = TableMirror(
-                seen.topic, self._settings.source_name, PIPELINE, self._registry, self._letters, self._history,
-                self._schema_log, self._parking, self._resyncs, self._settings.unavailable_value,
-                self._settings.dead_letter_share, self._specs.schema_policy(*self._schema_log.named(seen.topic)),
+            topic = Topic(seen.topic, self._registry, self._history, self._schema_log, self._settings.unavailable_value)
+            rules = Rules(
+                self._settings.source_name, PIPELINE, self._settings.dead_letter_share,
+                self._specs.schema_policy(*topic.table),
             )  # fmt: skip
+            mirror = self._tables[seen.topic] = TableMirror(topic, rules, self._letters, self._parking, self._resyncs)
+        raw = batch.where(F.col("topic") == seen.topic)
         with self._session() as session:
-            return mirror.mirror(batch, seen, planned, number, session, altered)
+            outcome = Outcome(seen.topic, rows=seen.rows)
+            return mirror.mirror(Part(raw, seen, planned, number, session, outcome), altered)
 
     @contextmanager
     def _session(self) -> Iterator[SparkSession]:

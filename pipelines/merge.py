@@ -41,7 +41,7 @@ def merge_sql(plan: MergePlan) -> str:
     What is older the log position tells, but not of what a snapshot read: that is as new as its place in the topic,
     while a change that was being made meanwhile may have an older position, and comes after it.
     """
-    newer = f"({' OR '.join([NEWER, *before(plan.resynced_from, 't.')])})"
+    newer = f"({NEWER} OR {before(plan.resynced_from, 't.')})"
     every = [*plan.columns, *TECHNICAL]
     assignments = ", ".join(f"t.{quote(name)} = {_new_value(name, plan.kept)}" for name in every)
     complete = "".join(f" AND NOT c.{quote(KEEP)}.{quote(name)}" for name in plan.kept)
@@ -60,13 +60,14 @@ def exchange_sql(plan: MergePlan) -> str:
     return _merge(plan, f"WHEN MATCHED AND c.{OP} = '{DELETE}' THEN DELETE", _insert(plan, f"c.{OP} <> '{DELETE}'"))
 
 
-def before(positions: Mapping[int, int], row: str = "") -> list[str]:
-    """A condition for each partition: a mirrored table's row was written by a record before its position."""
-    return [
-        f"{row}_kafka_partition = {partition:d} AND {row}_kafka_offset < {offset:d}"
+def before(positions: Mapping[int, int], row: str = "") -> str:
+    """The condition for a mirrored table's row that was written by a record before its partition's position."""
+    conditions = (
+        f"({row}_kafka_partition = {partition:d} AND {row}_kafka_offset < {offset:d})"
         for partition, offset in sorted(positions.items())
         if offset
-    ]
+    )
+    return " OR ".join(conditions) or "false"
 
 
 def append_sql(plan: MergePlan) -> str:

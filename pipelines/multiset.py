@@ -9,7 +9,8 @@ The sum is only right where all changes from before the newest one are in it, or
 :mod:`pipelines.table` sees to that.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
@@ -18,10 +19,14 @@ from pyspark.sql import Column, DataFrame, Row, Window
 from pyspark.sql import functions as F
 
 from pipelines.admit import UNKNOWN_ROW
+from pipelines.deadletters import rejected
 from pipelines.facts import bounds
 from pipelines.fold import DELETE, OP, positions
+from pipelines.frames import viewed
 from pipelines.identifiers import quote
-from pipelines.merge import MergePlan, append_sql, exchange_sql
+from pipelines.ledger import Counts
+from pipelines.merge import MergePlan, append_sql, before, exchange_sql
+from pipelines.part import Changes, Ready
 from pipelines.sources.postgres.envelope import TableShape
 
 Position = tuple[int, int]
@@ -56,6 +61,25 @@ class Net:
     offsets: tuple[int, ...] = ()
     unknown: DataFrame | None = None
     lost: int = 0
+
+
+@contextmanager
+def ready(changes: Changes) -> Iterator[Ready]:
+    """What is to be committed, within the block: rows of the table are deleted, and others inserted."""
+    part, facts, cleared = changes.part, changes.facts, changes.truncated_lsn
+    with part.outcome.stage("fold"):
+        summed = changes.good.count()
+        # Rows that are read again stand beside their former selves, which go when all have been read.
+        stored = part.session.table(changes.table.sql_name).where(f"NOT ({before(changes.resynced_from)})")
+        found = net(changes.good, changes.shape, facts, stored, cleared)
+    letters = [] if found.unknown is None else [rejected(part.raw, found.unknown)]
+    counts = Counts(
+        merged=summed - found.lost, superseded=facts.live - summed, dead_lettered=facts.dead + found.lost,
+        tombstones=part.seen.tombstones, truncates=facts.truncates,
+    )  # fmt: skip
+    with viewed(found.changes, part.seen.topic) as view:
+        statement = _sql(found, changes.table.sql_name, view, changes.shape.column_names, cleared)
+        yield Ready(statement, counts, letters)
 
 
 def net(changes: DataFrame, shape: TableShape, facts: Row, table: DataFrame, truncated_lsn: int | None) -> Net:
@@ -93,17 +117,6 @@ def net(changes: DataFrame, shape: TableShape, facts: Row, table: DataFrame, tru
     return Net(inserts.unionByName(_deletes(gone), allowMissingColumns=True), between, offsets, unknown, lost)
 
 
-def statement(net: Net, target: str, changes: str, columns: tuple[str, ...], truncated_lsn: int | None) -> str:
-    """The SQL that brings ``net``, in the view ``changes``, into the table."""
-    plan = MergePlan(target, changes, columns, ("_kafka_partition", "_kafka_offset"), truncated_lsn=truncated_lsn)
-    if truncated_lsn is not None:
-        return exchange_sql(plan)
-    if net.between is None:
-        return append_sql(plan)
-    among = ("_kafka_offset", net.offsets) if net.offsets else None
-    return exchange_sql(replace(plan, bounds={"_kafka_offset": net.between}, among=among))
-
-
 def unmatched(groups: Sequence[Group]) -> set[Position]:
     """The changes that can't be made, so that without them no sum is less than nothing.
 
@@ -126,6 +139,16 @@ def unmatched(groups: Sequence[Group]) -> set[Position]:
                 if other != number and spare[other] < 0:
                     short.append(other)
     return rejected
+
+
+def _sql(net: Net, target: str, changes: str, columns: tuple[str, ...], truncated_lsn: int | None) -> str:
+    plan = MergePlan(target, changes, columns, ("_kafka_partition", "_kafka_offset"), truncated_lsn=truncated_lsn)
+    if truncated_lsn is not None:
+        return exchange_sql(plan)
+    if net.between is None:
+        return append_sql(plan)
+    among = ("_kafka_offset", net.offsets) if net.offsets else None
+    return exchange_sql(replace(plan, bounds={"_kafka_offset": net.between}, among=among))
 
 
 def _candidates(stored: DataFrame, between: Mapping[str, tuple[Any, Any]]) -> DataFrame:

@@ -1,14 +1,16 @@
 """A topic's share of a batch, and what becomes of it."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 
 from pipelines import ledger
+from pipelines.iceberg import LakeTable
 from pipelines.profile import TopicProfile
+from pipelines.sources.postgres.envelope import TableShape
 from pipelines.sources.postgres.schema_log import TableVersions
 
 
@@ -58,3 +60,31 @@ class Part:
     outcome: Outcome
     versions: TableVersions | None = None
     whole: bool = False
+
+
+@dataclass(frozen=True)
+class Changes:
+    """A part's changes that can be merged into its table, which has their columns by now.
+
+    ``good``: rows of :mod:`pipelines.decode` without a problem, without truncates and what a truncate made void;
+    ``facts``: see :mod:`pipelines.facts`. ``truncated_lsn``: rows of the table that are older go; None: no truncate is
+    among the changes. ``resynced_from``: where a resync that runs began to read rows again.
+    """
+
+    part: Part
+    good: DataFrame
+    shape: TableShape
+    keys: tuple[str, ...]
+    facts: Row
+    table: LakeTable
+    truncated_lsn: int | None
+    resynced_from: ledger.Positions
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A commit to be made: its SQL, what becomes of the records, and the dead letters that were found on the way."""
+
+    statement: str
+    counts: ledger.Counts
+    letters: Sequence[DataFrame]

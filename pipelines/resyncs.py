@@ -34,7 +34,7 @@ class Resync:
     @property
     def stale(self) -> str:
         """The condition for a mirrored table's row that was last written before the start."""
-        return " OR ".join(f"({condition})" for condition in before(self.start)) or "false"
+        return before(self.start)
 
     def split(self, ranges: Ranges) -> tuple[Ranges, Ranges]:
         """The parts of ``ranges`` before and after the start."""

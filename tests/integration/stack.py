@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, chdir, contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,8 +18,10 @@ import psycopg
 from dotenv import dotenv_values
 from pyiceberg.catalog import Catalog, load_catalog
 from tenacity import retry, retry_if_result, stop_after_delay, wait_fixed
+from typer.testing import CliRunner
 
 from pipelines import failpoints
+from services.cli.main import app
 from services.faults.network import Network
 from services.faults.switch import Faults
 from services.verify.offsets import KafkaOffsets
@@ -77,10 +79,14 @@ class Stack:
         """Run a make target; its output, or an AssertionError with it."""
         return self._run(["make", "--no-print-directory", *arguments], timeout)
 
-    def lakehouse(self, *arguments: str, ok: tuple[int, ...] = (0,), timeout: float = 2 * WAIT_SECONDS) -> Any:
-        """Run a `lakehouse` command with --json; what it printed, parsed."""
-        script = str(Path(PYTHON).with_name("lakehouse"))
-        return json.loads(self._run([script, *arguments, "--json"], timeout, ok))
+    def lakehouse(self, *arguments: str, ok: tuple[int, ...] = (0,)) -> Any:
+        """Run a `lakehouse` command with --json, in this process; what it printed, parsed."""
+        with chdir(self.folder):
+            done = CliRunner().invoke(app, [*arguments, "--json"])
+        if done.exception is not None and not isinstance(done.exception, SystemExit):
+            raise done.exception
+        assert done.exit_code in ok, f"lakehouse {' '.join(arguments)} exited {done.exit_code}\n{done.output}"
+        return json.loads(done.stdout)
 
     def status(self) -> str:
         """What `make status` shows, whether all is well or not."""
@@ -89,7 +95,7 @@ class Stack:
     @cached_property
     def endpoints(self) -> dict[str, str]:
         """What `lakehouse env` says."""
-        return dict(self.lakehouse("env"))
+        return dict(json.loads(self._run([str(Path(PYTHON).with_name("lakehouse")), "env", "--json"], WAIT_SECONDS)))
 
     @contextmanager
     def source(self) -> Iterator[psycopg.Connection[Any]]:

@@ -16,13 +16,14 @@ from pipelines.errors import UnknownSchema
 from pipelines.iceberg import Lake
 from pipelines.kafka import REPLAYED_FROM
 from pipelines.parking import firsts
-from pipelines.part import Outcome
+from pipelines.part import Outcome, Part
 from pipelines.profile import TopicProfile, profile
 from pipelines.resyncs import Resync
 from pipelines.sources.postgres.names import table_of
 from pipelines.sources.postgres.schema_log import Attribute, TableVersions, Version, table_versions
 from pipelines.spec import SchemaPolicy
-from pipelines.table import TableMirror
+from pipelines.table import Rules, TableMirror
+from pipelines.topic import Topic as TopicReader
 from tests.unit.pipelines.events import PLACEHOLDER, event, key_schema, value_schema, wire
 
 COLUMNS = {"id": "long", "name": ["null", "string"], "doc": ["null", "string"]}
@@ -164,10 +165,9 @@ class Topic:
 
     def mirror(self, policy: SchemaPolicy | None = None) -> TableMirror:
         """What a new process would begin with."""
-        return TableMirror(
-            self.name, "shop", "mirror", self.registry, self.letters, self, self.schema_log, self, self.resyncs,  # type: ignore[arg-type]
-            PLACEHOLDER, 0.5, policy,
-        )  # fmt: skip
+        topic = TopicReader(self.name, self.registry, self, self.schema_log, PLACEHOLDER)  # type: ignore[arg-type]
+        rules = Rules("shop", "mirror", 0.5, policy or SchemaPolicy())
+        return TableMirror(topic, rules, self.letters, self, self.resyncs)  # type: ignore[arg-type]
 
     def batch(self, events: list[tuple[Any, ...]]) -> DataFrame:
         """The records of ``events``, at the next offsets."""
@@ -238,7 +238,9 @@ class Topic:
         """Mirror a batch; its plan is what its records span on the topic's two partitions, unless one is given."""
         seen = profile(batch).get(self.name) or TopicProfile(self.name)
         planned = planned or {**dict.fromkeys(range(2), (0, 0)), **seen.ranges}
-        return mirror.mirror(batch, seen, planned, number, self.spark.newSession(), schema_changed)
+        outcome = Outcome(self.name, rows=seen.rows)
+        raw = batch.where(F.col("topic") == self.name)
+        return mirror.mirror(Part(raw, seen, planned, number, self.spark.newSession(), outcome), schema_changed)
 
     def rows(self) -> list[tuple[Any, ...]]:
         """The table's rows, by key."""

@@ -1,0 +1,98 @@
+"""Account: a table, and how much of its topic it holds: what its ledger says, and what was read beyond that."""
+
+from dataclasses import replace
+
+from pipelines import ledger
+from pipelines.failpoints import failpoint
+from pipelines.iceberg import Lake, LakeTable
+from pipelines.merge import commit
+from pipelines.part import Part
+
+
+class Account:
+    """The table of one topic, which every commit of ours makes an entry in. Used by one thread at a time.
+
+    ``partitions``: how many the topic has, for a table whose ledger doesn't say.
+    """
+
+    def __init__(self, pipeline: str) -> None:
+        self._pipeline = pipeline
+        self.forget()
+
+    def forget(self) -> None:
+        """Know nothing any more, as at first."""
+        self.table: LakeTable | None = None
+        self.partitions = 0
+        self._ledger: ledger.Ledger | None = None
+        # What this process has read beyond the ledger, and what it found there that no commit has told yet: nothing
+        # but markers of transactions, or records of a topic that has no table because none of them can be used.
+        self._read: dict[int, int] = {}
+        self._untold = ledger.Counts()
+        self._lost: dict[int, tuple[int, int]] = {}
+
+    def look(self, lake: Lake, namespace: str, name: str) -> None:
+        """See the table as it is now: somebody may have dropped it or rolled it back."""
+        self.table = lake.table(namespace, name)
+        found = ledger.read(self.table.summaries()) if self.table else ledger.Ledger()
+        if found != self._ledger:
+            self._ledger, self._read, self._untold, self._lost = found, {}, ledger.Counts(), {}
+
+    @property
+    def known(self) -> ledger.Ledger:
+        """What the table's ledger says."""
+        return self._ledger or ledger.Ledger()
+
+    @property
+    def reached(self) -> ledger.Ledger:
+        """The ledger as it would be if everything that was read had been told."""
+        return self.known.after({partition: (0, end) for partition, end in self._read.items()})
+
+    def read_through(self, ranges: ledger.Ranges) -> None:
+        """Note that everything in ``ranges`` has been read."""
+        self._read.update(self.reached.after(ranges).positions)
+
+    def pass_over(self, planned: ledger.Ranges) -> None:
+        """Note that a batch held no record of the topic, only offsets without one."""
+        if self._ledger is not None and not self.reached.skipped(planned):
+            self.read_through(planned)
+
+    def give_up(self, lost: ledger.Ranges, batch: int) -> None:
+        """Account for offsets that Kafka has lost."""
+        self._lost |= lost
+        self._read |= {partition: end for partition, (_, end) in lost.items()}
+        if self.table is not None:
+            self.enter_state(self.reached, batch)
+
+    def enter(
+        self, part: Part, counts: ledger.Counts, statement: str | None = None, truncated_lsn: int | None = None
+    ) -> None:
+        """Commit the part's entry in the ledger, with the data that ``statement`` writes, if it is given.
+
+        Without a table nothing is committed; the entry of the commit that creates it begins with this part.
+        """
+        part.outcome.counts += counts
+        self._untold += counts
+        if self.table is None:
+            return
+        partitions = self.known.partitions or self.partitions
+        reached = replace(self.known.after(part.offsets, truncated_lsn), partitions=partitions)
+        summary = ledger.summary(self._pipeline, part.batch, part.offsets, reached, self._untold, self._lost)
+        with part.outcome.stage("merge"):
+            if statement is None:
+                self.table.commit_nothing(summary)
+            else:
+                failpoint("before-merge")
+                commit(part.session, statement, summary)
+                failpoint("after-merge")
+        part.outcome.committed |= statement is not None
+        self._told(reached)
+
+    def enter_state(self, reached: ledger.Ledger, batch: int) -> None:
+        """Commit an entry without data that brings the ledger to ``reached``. There is a table."""
+        assert self.table is not None
+        offsets = self.known.up_to(reached.positions)
+        self.table.commit_nothing(ledger.summary(self._pipeline, batch, offsets, reached, self._untold, self._lost))
+        self._told(reached)
+
+    def _told(self, reached: ledger.Ledger) -> None:
+        self._ledger, self._untold, self._lost = reached, ledger.Counts(), {}

@@ -1,0 +1,60 @@
+"""Keyed: changes as the SQL that brings them into a table with a key, with their counts and dead letters."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+from pyspark.sql import functions as F
+
+from pipelines.deadletters import rejected
+from pipelines.facts import bounds, folded_count, key_among
+from pipelines.fold import fold, without_outdated
+from pipelines.frames import persisted, viewed
+from pipelines.identifiers import quote
+from pipelines.inherit import inherit, orphans
+from pipelines.ledger import Counts
+from pipelines.merge import MergePlan, append_sql, merge_sql
+from pipelines.part import Changes, Ready
+
+FEW_CHANGES = 5_000
+
+
+@contextmanager
+def ready(changes: Changes) -> Iterator[Ready]:
+    """What is to be committed, within the block."""
+    part, facts, shape, keys = changes.part, changes.facts, changes.shape, changes.keys
+    target, cleared = part.session.table(changes.table.sql_name), changes.truncated_lsn
+    unavailable = facts.incomplete > 0
+    few = cleared is None and facts.live <= FEW_CHANGES
+    # From before a change of the key a row's events may be on several partitions, where its old key wasn't used.
+    order = None if part.versions is None else F.struct("lsn", "offset")
+    with part.outcome.stage("fold"):
+        good = without_outdated(changes.good, keys) if facts.replayed else changes.good
+        if unavailable:
+            good = inherit(good, shape, keys, target)
+        folded = fold(good, shape, keys, unavailable, order)
+    with ExitStack() as held:
+        if unavailable or few:
+            folded = held.enter_context(persisted(folded))
+        count = folded.count() if unavailable or few else folded_count(good, keys)
+        letters, lost = [], 0
+        if unavailable:
+            lacking = held.enter_context(persisted(orphans(folded, shape, target.select(*map(quote, keys)))))
+            lost = lacking.count()
+            letters = [rejected(part.raw, lacking)] if lost else []
+        empty = next(changes.table.summaries(), None) is None
+        plan = MergePlan(
+            target=changes.table.sql_name,
+            changes=held.enter_context(viewed(folded, part.seen.topic)),
+            columns=shape.column_names,
+            keys=keys,
+            kept=tuple(c.name for c in shape.toastable) if unavailable else (),
+            bounds=bounds(facts, shape, keys) if cleared is None else None,
+            among=key_among(folded, shape, keys) if few and not empty else None,
+            truncated_lsn=cleared,
+            resynced_from=changes.resynced_from,
+        )
+        counts = Counts(
+            merged=count - lost, superseded=facts.live - count, dead_lettered=facts.dead + lost,
+            tombstones=part.seen.tombstones, truncates=facts.truncates,
+        )  # fmt: skip
+        yield Ready(append_sql(plan) if empty else merge_sql(plan), counts, letters)
