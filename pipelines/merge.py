@@ -41,7 +41,8 @@ def merge_sql(plan: MergePlan) -> str:
     What is older the log position tells, but not of what a snapshot read: that is as new as its place in the topic,
     while a change that was being made meanwhile may have an older position, and comes after it.
     """
-    newer = f"({NEWER} OR {before(plan.resynced_from, 't.')})"
+    reread = [before(plan.resynced_from, "t.")] if plan.resynced_from else []
+    newer = f"({' OR '.join([NEWER, *reread])})"
     every = [*plan.columns, *TECHNICAL]
     assignments = ", ".join(f"t.{quote(name)} = {_new_value(name, plan.kept)}" for name in every)
     complete = "".join(f" AND NOT c.{quote(KEEP)}.{quote(name)}" for name in plan.kept)

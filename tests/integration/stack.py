@@ -38,7 +38,7 @@ PORTS = (
 )  # fmt: skip
 PROXIES = "infra/faults/proxies.yml"
 # What a condition may take on a machine that is much slower, or busy with other things.
-WAIT_SECONDS = 600
+WAIT_SECONDS = 300
 PYTHON = str(CHECKOUT / ".lakehouse/toolchain/venv/bin/python")
 # Below the kernel's range for outgoing connections, or a probe of a port that nobody listens on yet could meet itself.
 PORT_RANGE = range(21_000, 32_000)

@@ -6,6 +6,7 @@ it. Memory is bounded by the block size, whatever the table's size.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import LiteralString
 
 import psycopg
 import pyarrow as pa
@@ -25,8 +26,20 @@ DUCKDB_TYPES = {
     "int2": "INTEGER", "int4": "INTEGER", "int8": "BIGINT", "oid": "BIGINT", "bool": "BOOLEAN",
     "float4": "FLOAT", "float8": "DOUBLE", "uuid": "UUID", "bytea": "BLOB", "date": "DATE",
     "timestamp": "TIMESTAMP", "timestamptz": "TIMESTAMP WITH TIME ZONE", "time": "VARCHAR",
+    "timetz": "VARCHAR", "interval": "VARCHAR",
     **dict.fromkeys(_TEXT, "VARCHAR"),
 }  # fmt: skip
+
+# Where it isn't what PostgreSQL prints.
+_RENDERED: dict[str, LiteralString] = {
+    "bytea": "encode({0}, 'hex')",
+    "money": "{0}::numeric",
+    "time": "to_char({0}, 'HH24:MI:SS.US')",
+    "timetz": "rtrim(rtrim(to_char(({0} AT TIME ZONE 'UTC')::time, 'HH24:MI:SS.US'), '0'), '.') || 'Z'",
+    "interval": "'P' || extract(year FROM {0}) || 'Y' || extract(month FROM {0}) || 'M' || extract(day FROM {0}) || 'DT'"
+    " || extract(hour FROM {0}) || 'H' || extract(minute FROM {0}) || 'M'"
+    " || trim_scale(extract(second FROM {0})) || 'S'",
+}
 
 _SESSION = (
     "SET TIME ZONE 'UTC'", "SET datestyle = 'ISO, YMD'", "SET extra_float_digits = 1", "SET bytea_output = 'hex'",
@@ -94,6 +107,8 @@ class TableColumn:
         element = "VARCHAR" if self.is_enum else self._numeric() if self.base == "numeric" else None
         if self.base == "bit":
             element = "BOOLEAN" if self.typmod == 1 else "VARCHAR"
+        if self.is_array and self.base in ("timetz", "interval"):
+            return None
         element = element or DUCKDB_TYPES.get(self.base)
         return f"{element}[]" if element and self.is_array else element
 
@@ -108,13 +123,7 @@ class TableColumn:
         name = sql.Identifier(self.name)
         if self.is_array:
             return sql.SQL("to_json({}::text[])").format(name)
-        if self.base == "bytea":
-            return sql.SQL("encode({}, 'hex')").format(name)
-        if self.base == "money":
-            return sql.SQL("{}::numeric").format(name)
-        if self.base == "time":
-            return sql.SQL("to_char({}, 'HH24:MI:SS.US')").format(name)
-        return name
+        return sql.SQL(_RENDERED.get(self.base, "{0}")).format(name)
 
 
 @dataclass(frozen=True)

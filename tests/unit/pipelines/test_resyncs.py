@@ -7,6 +7,7 @@ from pyspark.sql import SparkSession
 
 from pipelines import ledger
 from pipelines.errors import StopPipeline
+from pipelines.part import Outcome, Part
 from pipelines.profile import TopicProfile
 from pipelines.resyncs import Resync
 from pipelines.table import TableMirror
@@ -42,9 +43,9 @@ class Source:
         """A batch without a record of the topic."""
         self.number += 1
         planned = {p: (end, end) for p, end in self.ends().items()}
-        batch, seen = self.topic.everything(), TopicProfile(self.topic.name)
-        session = self.topic.spark.newSession()
-        return self.mirror.mirror(batch, seen, planned, self.number, session).swept
+        seen, session = TopicProfile(self.topic.name), self.topic.spark.newSession()
+        part = Part(self.topic.everything(), seen, planned, self.number, session, Outcome(self.topic.name))
+        return self.mirror.mirror(part).swept
 
     def names(self) -> dict[int, str]:
         return {row[0]: row[1] for row in self.topic.rows()}
