@@ -36,8 +36,8 @@ _RENDERED: dict[str, LiteralString] = {
     "money": "{0}::numeric",
     "time": "to_char({0}, 'HH24:MI:SS.US')",
     "timetz": "rtrim(rtrim(to_char(({0} AT TIME ZONE 'UTC')::time, 'HH24:MI:SS.US'), '0'), '.') || 'Z'",
-    "interval": "'P' || extract(year FROM {0}) || 'Y' || extract(month FROM {0}) || 'M' || extract(day FROM {0}) || 'DT'"
-    " || extract(hour FROM {0}) || 'H' || extract(minute FROM {0}) || 'M'"
+    "interval": "'P' || extract(year FROM {0}) || 'Y' || extract(month FROM {0}) || 'M'"
+    " || extract(day FROM {0}) || 'DT' || extract(hour FROM {0}) || 'H' || extract(minute FROM {0}) || 'M'"
     " || trim_scale(extract(second FROM {0})) || 'S'",
 }
 
