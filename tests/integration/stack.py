@@ -201,11 +201,18 @@ class Stack:
                    "--connections", "2", "--seed", str(seed), "--json"]  # fmt: skip
         process = subprocess.Popen(command, cwd=self.folder, env=self._environment(), stdout=subprocess.PIPE, text=True)
         try:
+            wait_until(lambda: self._works() or process.poll() is not None)
             yield
         finally:
             process.terminate()
             output, _ = process.communicate(timeout=60)
         assert (process.returncode == 0) is survives, output
+
+    def _works(self) -> bool:
+        """Whether a workload has connected to the shop, and so knows what to do when it is told to stop."""
+        with self.source() as source:
+            found = source.execute("SELECT EXISTS (SELECT FROM pg_stat_activity WHERE application_name = 'shop')")
+            return found.fetchone() == (True,)
 
     def diagnosis(self) -> str:
         """What a person would look at first when a test has failed: the services, and the ends of the logs."""
