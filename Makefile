@@ -66,7 +66,7 @@ test: dev ## All tests (needs no running stack; starts what it needs)
 
 test-model: dev ## Random histories in random batches against a model (EXAMPLES=100)
 	@$(TOOLCHAIN) install spark
-	@MODEL_EXAMPLES=$(or $(EXAMPLES),100) $(VENV)/python -m pytest -v -s --timeout 0 tests/unit/pipelines/test_model.py
+	@MODEL_EXAMPLES=$(or $(EXAMPLES),100) $(VENV)/python -m pytest -v -s --timeout 0 tests/unit/pipelines/test_model.py tests/unit/pipelines/test_model_schema.py
 
 test-chaos: dev ## Every fault, one by one, on a stack of its own
 	@$(TOOLCHAIN) install && $(TOOLCHAIN) install faults

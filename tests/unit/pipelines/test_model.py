@@ -129,12 +129,12 @@ def _run(topic: Topic, cuts: list[tuple[int, int, str]]) -> None:
         planned = {partition: (reached[partition], following[partition]) for partition in (0, 1)}
         topic.apply(mirror, everything.where(within(planned)), number, planned)
         reached = following
-        _disturb(topic, between)
+        disturb(topic, between)
         if between == "restart":
             mirror = topic.mirror()
 
 
-def _disturb(topic: Topic, between: str) -> None:
+def disturb(topic: Topic, between: str) -> None:
     table = Lake(topic.spark).table("shop", topic.table)
     if table is None:
         return
@@ -211,7 +211,7 @@ def test_a_table_without_a_key_equals_the_multiset(
         planned = {partition: (reached[partition], following[partition]) for partition in (0, 1)}
         topic.apply(mirror, topic.everything().where(within(planned)), number, planned)
         reached = following
-        _disturb(topic, between)
+        disturb(topic, between)
         if between == "restart":
             mirror = topic.mirror()
     assert Counter(topic.rows()) == source.rows
