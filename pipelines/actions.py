@@ -2,5 +2,8 @@
 
 NAMESPACE, TABLE = "lakehouse", "dead_letter_actions"
 REPLAYED, DISCARDED = "replayed", "discarded"
+CLOSED = (REPLAYED, DISCARDED)
+# The letter is about to be put back, by the replay of this number; whether it was, Kafka tells (services.dlq.replay).
+REPLAYING = "replaying"
 # The action that is of no letter: whatever lies below its position may become one (see pipelines.breaker).
 ACCEPTED = "accepted"

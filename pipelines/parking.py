@@ -55,7 +55,7 @@ class Parking:
             return decided
         left = self._session.table(letters.sql_name).select(*POSITION, "key")
         if acts is not None:
-            closed = acts.where(F.col("action") != actions.ACCEPTED).select(*POSITION)
+            closed = acts.where(F.col("action").isin(*actions.CLOSED)).select(*POSITION)
             left = left.join(closed, list(POSITION), "left_anti")
         left = left.localCheckpoint()
         topics = [row.topic for row in left.where(F.col("key").isNotNull()).select("topic").distinct().collect()]

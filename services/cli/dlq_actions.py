@@ -8,7 +8,7 @@ from pipelines.actions import DISCARDED
 from services.cli.letters import Key, Positions, Reason, Since, Topic, print_letters, wanted
 from services.cli.output import CHECK_FAILED, UNUSABLE, expected_errors, fail, out, print_json
 from services.dlq.letters import POSITION, Letter, Letters, Wanted, position
-from services.dlq.replay import replay, with_keys
+from services.dlq.replay import replay, settle, with_keys
 from services.verify.lake import open_catalog
 from services.verify.position import kafka
 from services.verify.settings import StackSettings
@@ -45,9 +45,11 @@ def replay_letters(
     with expected_errors(as_json):
         settings = StackSettings.load()
         letters = Letters(open_catalog(settings))
-        found = with_keys(letters, chosen, Decoder(settings.schema_registry_url))
-        if not dry_run:
-            replay(letters, found, settings.kafka_bootstrap)
+        decoder = Decoder(settings.schema_registry_url)
+        if dry_run:
+            found = with_keys(letters, chosen, decoder)
+        else:
+            found = replay(letters, chosen, decoder, settings.kafka_bootstrap)
     _done("would be replayed" if dry_run else "replayed", found, as_json, dry_run)
 
 
@@ -79,6 +81,8 @@ def discard_letters(
     with expected_errors(as_json):
         settings = StackSettings.load()
         letters = Letters(open_catalog(settings))
+        if not dry_run:
+            settle(letters, settings.kafka_bootstrap)
         found = letters.find(chosen, Decoder(settings.schema_registry_url))
         if found and not dry_run:
             letters.close(found, DISCARDED, because)

@@ -9,17 +9,18 @@ from typing import Any
 import pyarrow as pa
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import NoSuchTableError
-from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, EqualTo, GreaterThanOrEqual, NotEqualTo
+from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, EqualTo, GreaterThanOrEqual, In
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.types import IntegerType, LongType, NestedField, StringType, TimestamptzType
 
-from pipelines.actions import ACCEPTED, NAMESPACE, TABLE
+from pipelines.actions import ACCEPTED, CLOSED, NAMESPACE, REPLAYED, REPLAYING, TABLE
 from pipelines.avro import Decoder, Undecodable
 from services.verify.lake import dead_letters
 
 ACTIONS = (NAMESPACE, TABLE)
 OPEN = "open"
+CLOSING = In(term="action", literals=CLOSED)
 POSITION = ("topic", "partition", "offset")
 LISTED = (*POSITION, "stage", "reason", "message", "timestamp", "dead_lettered_at")
 
@@ -97,6 +98,17 @@ class Letters:
         rows = [dict(zip(POSITION, position(letter), strict=True)) for letter in letters]
         self._write([{**row, "action": action, "because": because, "at": at} for row in rows])
 
+    def begin(self, letters: Iterable[Letter], number: str) -> None:
+        """Write down that these letters are about to be put back by the replay ``number``."""
+        self.close(letters, REPLAYING, number)
+
+    def finish(self, number: str | None) -> None:
+        """Close the letters of the replay ``number``, unless they are."""
+        begun = self._actions(And(EqualTo(term="action", value=REPLAYING), EqualTo(term="because", value=number or "")))
+        left = [begun[where] for where in begun.keys() - self._actions().keys()]
+        if left:
+            self.close(left, REPLAYED, None)
+
     def accept(self, topic: str, ends: Mapping[int, int], because: str) -> None:
         """Write down that whatever is below ``ends`` (partition to offset) may become a letter, be it ever so many."""
         said = {"topic": topic, "action": ACCEPTED, "because": because, "at": datetime.now(UTC)}
@@ -105,12 +117,13 @@ class Letters:
     def _write(self, rows: list[dict[str, Any]]) -> None:
         self._catalog.create_table_if_not_exists(ACTIONS, _SCHEMA).append(pa.Table.from_pylist(rows, _ARROW))
 
-    def _actions(self) -> dict[Position, dict[str, Any]]:
+    def _actions(self, condition: BooleanExpression = CLOSING) -> dict[Position, dict[str, Any]]:
+        """Of each letter the newest action that meets the condition."""
         try:
             table: Table = self._catalog.load_table(ACTIONS)
         except NoSuchTableError:
             return {}
-        rows = table.scan(row_filter=NotEqualTo(term="action", value=ACCEPTED)).to_arrow()
+        rows = table.scan(row_filter=condition).to_arrow()
         return {position(row): row for row in rows.sort_by("at").to_pylist()}
 
 

@@ -1,15 +1,23 @@
-"""Replay: letters put back on their topics, whole keys at a time, each key in its order."""
+"""Replay: letters put back on their topics, whole keys at a time, each key in its order, each exactly once.
 
+Which letters are about to be put back is written down first, under a number of its own, and the Kafka transaction that
+puts them back commits that number as well. So whatever cut a replay short, the next one sees whether it was done.
+"""
+
+import uuid
 from collections.abc import Iterable
 
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
-from pipelines.actions import REPLAYED
 from pipelines.avro import Decoder
-from pipelines.kafka import REPLAYED_FROM, client_config
+from pipelines.deadletters import TOPIC
+from pipelines.kafka import REPLAYED_FROM, ask, client_config
 from services.dlq.letters import LISTED, Letter, Letters, Wanted, position
 from services.verify.errors import Unreachable
 
+# The consumer group whose offset's metadata is the number of the last replay that was done.
+GROUP = "lakehouse.replay"
+MARK = (TOPIC, 0)
 TRANSACTIONAL_ID = "lakehouse-replay"
 SECONDS = 60
 WHOLE = (*LISTED, "key", "value", "headers")
@@ -27,31 +35,42 @@ def with_keys(letters: Letters, wanted: Wanted, decoder: Decoder) -> list[Letter
     ]
 
 
-def replay(letters: Letters, chosen: list[Letter], bootstrap: str) -> None:
-    """Put ``chosen`` back on their partitions in one transaction, and close them.
-
-    A crash between the two leaves them open though they were put back; replaying them again changes nothing, because
-    the log position guards the rows. Raises Unreachable.
-    """
-    if not chosen:
-        return
+def settle(letters: Letters, bootstrap: str) -> None:
+    """Close the letters of a replay that was done and then cut short. Raises Unreachable."""
     try:
-        _produce(chosen, bootstrap)
+        letters.finish(_last_done(_group(bootstrap)))
     except KafkaException as error:
-        raise Unreachable("Kafka", bootstrap, error.args[0].str() if error.args else "") from error
-    letters.close(chosen, REPLAYED, None)
+        raise _unreachable(bootstrap, error) from error
 
 
-def _produce(chosen: Iterable[Letter], bootstrap: str) -> None:
-    producer = Producer(client_config(bootstrap) | {"transactional.id": TRANSACTIONAL_ID})
-    producer.init_transactions(SECONDS)
-    producer.begin_transaction()
+def replay(letters: Letters, wanted: Wanted, decoder: Decoder, bootstrap: str) -> list[Letter]:
+    """Put the wanted letters, and those that wait behind them, back on their partitions in one transaction, and close
+    them: which ones. Raises Unreachable.
+    """
+    try:
+        producer, group = Producer(client_config(bootstrap) | {"transactional.id": TRANSACTIONAL_ID}), _group(bootstrap)
+        # From here on no earlier replay can come to its end.
+        producer.init_transactions(SECONDS)
+        letters.finish(_last_done(group))
+        chosen = with_keys(letters, wanted, decoder)
+        if chosen:
+            number = str(uuid.uuid4())
+            letters.begin(chosen, number)
+            _produce(producer, group, chosen, number)
+            letters.finish(number)
+    except KafkaException as error:
+        raise _unreachable(bootstrap, error) from error
+    return chosen
+
+
+def _produce(producer: Producer, group: Consumer, chosen: Iterable[Letter], number: str) -> None:
     failed: list[KafkaException] = []
 
     def delivered(error: object, _: object) -> None:
         if error is not None:
             failed.append(KafkaException(error))
 
+    producer.begin_transaction()
     for letter in chosen:
         headers = [(header["key"], header["value"]) for header in letter["headers"] or []]
         headers.append((REPLAYED_FROM, f"{letter['partition']}:{letter['offset']}".encode()))
@@ -64,4 +83,19 @@ def _produce(chosen: Iterable[Letter], bootstrap: str) -> None:
     if failed:
         producer.abort_transaction(SECONDS)
         raise failed[0]
+    mark = TopicPartition(*MARK, 0, metadata=number)
+    producer.send_offsets_to_transaction([mark], group.consumer_group_metadata(), SECONDS)
     producer.commit_transaction(SECONDS)
+
+
+def _group(bootstrap: str) -> Consumer:
+    return Consumer(client_config(bootstrap) | {"group.id": GROUP})
+
+
+def _last_done(group: Consumer) -> str | None:
+    (found,) = ask(lambda: group.committed([TopicPartition(*MARK)], timeout=SECONDS))
+    return found.metadata or None
+
+
+def _unreachable(bootstrap: str, error: KafkaException) -> Unreachable:
+    return Unreachable("Kafka", bootstrap, error.args[0].str() if error.args else "")

@@ -2,10 +2,14 @@
 
 import random
 import shutil
+from collections.abc import Iterable
 
 import pytest
 from confluent_kafka import Consumer, Producer
 
+from services.dlq.letters import Letter, Letters, Wanted
+from services.dlq.replay import replay
+from services.verify.tail import Decoder
 from tests.integration.stack import WAIT_SECONDS, Stack, wait_until
 
 pytestmark = pytest.mark.process
@@ -234,6 +238,42 @@ def test_a_key_waits_behind_its_dead_letter_until_that_is_dealt_with(stack: Stac
     assert sorted((letter["state"], letter["because"]) for letter in closed) == [
         ("discarded", "sent by a test"), ("replayed", None), ("replayed", None),
     ]  # fmt: skip
+
+
+class CutShort(Letters):
+    """Ends with an error where a replay that was done would close its letters."""
+
+    begun = False
+
+    def begin(self, letters: Iterable[Letter], number: str) -> None:
+        super().begin(letters, number)
+        self.begun = True
+
+    def finish(self, number: str | None) -> None:
+        if self.begun:
+            raise InterruptedError
+        super().finish(number)
+
+
+def test_a_replay_that_is_cut_short_puts_each_letter_back_once(stack: Stack) -> None:
+    topic = "shop.public.tally"
+    stack.sql("CREATE TABLE tally (n int)", "INSERT INTO tally VALUES (1)")
+    stack.assert_equal("tally")
+    producer = Producer({"bootstrap.servers": stack.endpoints["kafka_bootstrap"]})
+    for _ in range(2):
+        producer.produce(topic, value=b"broken", partition=0)
+    assert producer.flush(30) == 0
+    stack.lakehouse("wait")
+    decoder = Decoder(stack.endpoints["schema_registry_url"])
+    with pytest.raises(InterruptedError):
+        replay(CutShort(stack.catalog()), Wanted(topic=topic), decoder, stack.endpoints["kafka_bootstrap"])
+    # They are as broken as before, and come back.
+    wait_until(lambda: stack.lakehouse("dlq", "list", "--topic", topic)["total"] == 4)
+    assert stack.lakehouse("dlq", "replay", "--topic", topic)["total"] == 2
+    stack.assert_equal("tally")
+    every = stack.lakehouse("dlq", "list", "--topic", topic, "--all")["letters"]
+    assert sorted(letter["state"] for letter in every) == ["open", "open", *["replayed"] * 4]
+    stack.lakehouse("dlq", "discard", "--topic", topic, "--because", "sent by a test")
 
 
 def test_a_table_that_cannot_go_on_is_held_while_the_others_do(stack: Stack) -> None:
