@@ -3,7 +3,6 @@
 import json
 import shutil
 import signal
-import sys
 import time
 from threading import Event
 from types import FrameType
@@ -22,7 +21,7 @@ from pipelines.log import json_log
 from pipelines.planned import OffsetLog
 from pipelines.position import PositionPublisher, told
 from pipelines.read import read_stream
-from pipelines.session import start_session
+from pipelines.session import abandon, leave, start_session
 from pipelines.settings import MirrorSettings
 
 POLL_SECONDS = 0.2
@@ -85,9 +84,8 @@ def _run(
         alive.touch()
         _publish(query, publisher, holds)
     if query.isActive and not stop.is_set():
-        query.stop()
-        log.error("lost_lease", next="another mirror of this source may work now: see its log, and end one of them")
-        return 1
+        log.error("lost_lease", why="Kafka didn't answer for long, or another mirror of this source works now")
+        abandon(spark, 1)
     if not stop.is_set():
         return _failed(query, log)
     _finish_batch(query)
@@ -119,4 +117,4 @@ def _failed(query: StreamingQuery, log: BoundLogger) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    leave(main())

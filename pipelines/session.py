@@ -6,7 +6,9 @@ descriptor: the lock is free only when the last process that could commit is gon
 
 import fcntl
 import os
+import sys
 from pathlib import Path
+from typing import NoReturn
 
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
@@ -75,6 +77,23 @@ def start_session(settings: MirrorSettings, name: str) -> SparkSession:
     lock = _lock(settings.state_dir / "driver.lock")
     gateway = launch_gateway(conf, popen_kwargs={"pass_fds": (lock,), "start_new_session": True})  # type: ignore[no-untyped-call]
     return SparkSession(SparkContext(gateway=gateway, conf=conf))
+
+
+def abandon(spark: SparkSession, code: int) -> NoReturn:
+    """End this process and its JVM at once, as if they were killed: whatever is under way commits nothing any more."""
+    gateway = spark.sparkContext._gateway
+    assert gateway is not None
+    gateway.proc.kill()
+    leave(code)
+
+
+def leave(code: int) -> NoReturn:
+    """End this process without waiting for threads: one that answers Spark's callbacks may wait for a query that is
+    gone. The JVM ends with it.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def _lock(path: Path) -> int:

@@ -12,8 +12,8 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from pipelines.kafka import EARLIEST, LATEST, list_offsets
+from tests.chaos.test_resync import administrator, capture, held
 from tests.integration.stack import Stack, wait_until
-from tests.integration.test_source import administrator, capture, held
 
 pytestmark = pytest.mark.process
 

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import psutil
 import pytest
 from confluent_kafka import Producer
 
@@ -18,6 +19,27 @@ def test_a_second_mirror_of_the_source_waits_and_says_so(stack: Stack, tmp_path:
     second = Candidate(stack.endpoints["kafka_bootstrap"], "shop", tmp_path)
     assert not second.gets_it()
     assert second.said == ["waiting_for_lease"]
+
+
+def test_a_mirror_that_was_frozen_has_lost_its_lease_and_begins_anew(stack: Stack, tmp_path: Path) -> None:
+    stack.sql("CREATE TABLE frozen (id bigint PRIMARY KEY)", "INSERT INTO frozen VALUES (1)")
+    stack.assert_equal("frozen")
+    stack.faults.on("before-merge", "pause")
+    stack.sql("INSERT INTO frozen VALUES (2)")
+    wait_until(lambda: stack.fired("before-merge"))
+    other = Candidate(stack.endpoints["kafka_bootstrap"], "shop", tmp_path)
+    pid = next(found["pid"] for found in stack.report()["services"] if found["name"] == "mirror")
+    mirror = psutil.Process(pid)
+    frozen = [mirror, *mirror.children(recursive=True)]
+    for process in frozen:
+        process.suspend()
+    wait_until(other.lease.held)
+    for process in frozen:
+        process.resume()
+    wait_until(lambda: not any(process.is_running() for process in frozen))
+    stack.faults.off("before-merge")
+    other.lease.release()
+    stack.assert_equal("frozen")
 
 
 def test_the_mirror_dies_at_each_of_its_steps_and_goes_on(stack: Stack) -> None:
