@@ -53,10 +53,6 @@ class Lease:
         error = None if message is None else message.error()
         return bool(self._consumer.assignment()) and not (error is not None and error.fatal())
 
-    def release(self) -> None:
-        """Leave, once and for all."""
-        self._consumer.close()
-
 
 def _identity(path: Path) -> str:
     """What the mirrors of one state directory have in common."""

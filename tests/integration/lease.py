@@ -22,3 +22,7 @@ class Candidate:
     def gets_it(self) -> bool:
         """Whether it has the lease before it says that it waits."""
         return self.lease.acquire(self._gives_up)
+
+    def ends(self) -> None:
+        """It is heard of no more."""
+        self.lease._consumer.close()

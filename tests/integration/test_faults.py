@@ -38,7 +38,7 @@ def test_a_mirror_that_was_frozen_has_lost_its_lease_and_begins_anew(stack: Stac
         process.resume()
     wait_until(lambda: not any(process.is_running() for process in frozen))
     stack.faults.off("before-merge")
-    other.lease.release()
+    other.ends()
     stack.assert_equal("frozen")
 
 
