@@ -1,4 +1,4 @@
-"""What happens to the mirror's process and machine: another mirror, an old checkpoint, signals, clock and disk."""
+"""What happens to the mirror's process and machine: another mirror, an old checkpoint, signals, disk."""
 
 import os
 import shlex
@@ -15,8 +15,6 @@ from tests.integration.lease import Candidate
 from tests.integration.stack import PYTHON, WAIT_SECONDS, Stack, wait_until
 
 pytestmark = pytest.mark.process
-
-FAKETIME = next(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"), None)
 
 
 def _log(stack: Stack) -> str:
@@ -107,19 +105,6 @@ def _hold(stack: Stack) -> None:
     """Have the mirror wait between two batches, where it leaves its checkpoint alone."""
     stack.faults.on("before-batch", "pause")
     wait_until(lambda: stack.fired("before-batch"))
-
-
-@pytest.mark.skipif(FAKETIME is None, reason="needs libfaketime (Debian: apt-get install faketime)")
-@pytest.mark.parametrize("by", ["-1h", "+1h"])
-def test_the_mirrors_clock_is_wrong(stack: Stack, by: str) -> None:
-    wrong = {"LD_PRELOAD": str(FAKETIME), "FAKETIME": by, "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
-    with stack.workload():
-        with stack.redirected(**wrong):
-            before = stack.positions()
-            wait_until(lambda: stack.positions() > before + 200)
-        after = stack.positions()
-        wait_until(lambda: stack.positions() > after + 200)
-    stack.assert_equal()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small disk needs root")

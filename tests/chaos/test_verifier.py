@@ -66,6 +66,8 @@ def test_what_is_done_behind_the_mirrors_back_is_found_and_healed(stack: Stack) 
     stack.lakehouse("wait", "--timeout", str(WAIT_SECONDS))
     # Not assert_equal, which also looks at every snapshot: those of this table tell what was done to it.
     assert stack.lakehouse("verify", "vault", "orders")["equal"]
+    stack.sql("DROP TABLE vault")
+    stack.catalog().drop_table("shop.vault")
     (stack.folder / ".env").write_text(env)
     stack.up()
 
