@@ -7,6 +7,7 @@ printed, with what reproduces it.
 
 import os
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -121,17 +122,22 @@ def test_the_table_equals_the_dictionary(
 
 
 def _run(topic: Topic, cuts: list[tuple[int, int, str]]) -> None:
-    everything, ends = topic.everything(), topic.offsets
+    everything = topic.everything()
     mirror, reached = topic.mirror(), [0, 0]
     # The last batch takes what is left, and one more of a new process finds what the last drop or rollback took.
     for number, (first, second, between) in enumerate([*cuts, (10_000, 10_000, "restart"), (0, 0, "nothing")]):
-        following = [min(reached[0] + first, ends[0]), min(reached[1] + second, ends[1])]
-        planned = {partition: (reached[partition], following[partition]) for partition in (0, 1)}
+        planned = further(reached, (first, second), topic)
         topic.apply(mirror, everything.where(within(planned)), number, planned)
-        reached = following
+        reached = [end for _, end in planned.values()]
         disturb(topic, between)
         if between == "restart":
             mirror = topic.mirror()
+
+
+def further(reached: Sequence[int], sizes: Sequence[int], topic: Topic) -> dict[int, tuple[int, int]]:
+    """As many of each partition's next offsets as ``sizes`` says, as far as there are any."""
+    steps = zip(reached, sizes, topic.offsets, strict=True)
+    return {partition: (start, min(start + size, end)) for partition, (start, size, end) in enumerate(steps)}
 
 
 def disturb(topic: Topic, between: str) -> None:
@@ -205,12 +211,9 @@ def test_a_table_without_a_key_equals_the_multiset(
         if events[:new]:
             topic.batch(events[:new])
         events = events[new:]
-        following = [
-            min(start + size, end) for start, size, end in zip(reached, (first, second), topic.offsets, strict=True)
-        ]
-        planned = {partition: (reached[partition], following[partition]) for partition in (0, 1)}
+        planned = further(reached, (first, second), topic)
         topic.apply(mirror, topic.everything().where(within(planned)), number, planned)
-        reached = following
+        reached = [end for _, end in planned.values()]
         disturb(topic, between)
         if between == "restart":
             mirror = topic.mirror()

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from pipelines.deadletters import within
 from pipelines.sources.postgres.schema_log import Attribute
 from tests.unit.pipelines.harness import GONE
-from tests.unit.pipelines.test_model import BETWEEN, HOW, KEYS, disturb
+from tests.unit.pipelines.test_model import BETWEEN, HOW, KEYS, disturb, further
 from tests.unit.pipelines.test_schema_changes import ID, NAME, Source, column
 
 WHICH = st.integers(0, 3)
@@ -114,12 +114,9 @@ def test_a_table_whose_columns_change_equals_the_dictionary(
         if table.events:
             topic.batch(table.events)
         table.events = []
-        following = [
-            min(start + size, end) for start, size, end in zip(reached, (first, second), topic.offsets, strict=True)
-        ]
-        planned = {partition: (reached[partition], following[partition]) for partition in (0, 1)}
+        planned = further(reached, (first, second), topic)
         topic.apply(mirror, topic.everything().where(within(planned)), number, planned, table.altered)
-        table.altered, reached = False, following
+        table.altered, reached = False, [end for _, end in planned.values()]
         disturb(topic, between)
         if between == "restart":
             mirror, table.altered = topic.mirror(), True
