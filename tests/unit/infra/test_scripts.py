@@ -110,3 +110,9 @@ def test_scripts_are_strict_and_executable(room: str) -> None:
         assert os.access(script, os.X_OK), script
         assert re.match(r"#!/usr/bin/env bash\n", text), script
         assert "set -euo pipefail" in text, script
+
+
+@pytest.mark.parametrize("runner", ["process", "compose"])
+@pytest.mark.parametrize("how", ["make -n setup RUNNER={}", "RUNNER={} make -n setup"])
+def test_what_is_prepared_is_of_the_runner_asked_for(runner: str, how: str) -> None:
+    assert bash(how.format(runner)).stdout.splitlines()[0].endswith(f"preflight --runner {runner}")
