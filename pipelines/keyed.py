@@ -11,7 +11,6 @@ from pipelines.fold import fold, without_outdated
 from pipelines.frames import persisted, viewed
 from pipelines.identifiers import quote
 from pipelines.inherit import inherit, orphans
-from pipelines.ledger import Counts
 from pipelines.merge import MergePlan, append_sql, merge_sql
 from pipelines.part import Changes, Ready
 
@@ -22,15 +21,14 @@ FEW_CHANGES = 5_000
 def ready(changes: Changes) -> Iterator[Ready]:
     """What is to be committed, within the block."""
     part, facts, shape, keys = changes.part, changes.facts, changes.shape, changes.keys
-    target, cleared = part.session.table(changes.table.sql_name), changes.truncated_lsn
-    unavailable = facts.incomplete > 0
+    cleared, unavailable = changes.truncated_lsn, facts.incomplete > 0
     few = cleared is None and facts.live <= FEW_CHANGES
     # From before a change of the key a row's events may be on several partitions, where its old key wasn't used.
     order = None if part.versions is None else F.struct("lsn", "offset")
     with part.outcome.stage("fold"):
         good = without_outdated(changes.good, keys) if facts.replayed else changes.good
         if unavailable:
-            good = inherit(good, shape, keys, target)
+            good = inherit(good, shape, keys, part.session.table(changes.table.sql_name))
         folded = fold(good, shape, keys, unavailable, order)
     with ExitStack() as held:
         if unavailable or few:
@@ -38,7 +36,8 @@ def ready(changes: Changes) -> Iterator[Ready]:
         count = folded.count() if unavailable or few else folded_count(good, keys)
         letters, lost = [], 0
         if unavailable:
-            lacking = held.enter_context(persisted(orphans(folded, shape, target.select(*map(quote, keys)))))
+            present = part.session.table(changes.table.sql_name).select(*map(quote, keys))
+            lacking = held.enter_context(persisted(orphans(folded, shape, present)))
             lost = lacking.count()
             letters = [rejected(part.raw, lacking)] if lost else []
         empty = next(changes.table.summaries(), None) is None
@@ -53,8 +52,4 @@ def ready(changes: Changes) -> Iterator[Ready]:
             truncated_lsn=cleared,
             resynced_from=changes.resynced_from,
         )
-        counts = Counts(
-            merged=count - lost, superseded=facts.live - count, dead_lettered=facts.dead + lost,
-            tombstones=part.seen.tombstones, truncates=facts.truncates,
-        )  # fmt: skip
-        yield Ready(append_sql(plan) if empty else merge_sql(plan), counts, letters)
+        yield Ready(append_sql(plan) if empty else merge_sql(plan), changes.counts(count, lost), letters)

@@ -24,7 +24,6 @@ from pipelines.facts import bounds
 from pipelines.fold import DELETE, OP, positions
 from pipelines.frames import viewed
 from pipelines.identifiers import quote
-from pipelines.ledger import Counts
 from pipelines.merge import MergePlan, append_sql, before, exchange_sql
 from pipelines.part import Changes, Ready
 from pipelines.sources.postgres.envelope import TableShape
@@ -66,20 +65,16 @@ class Net:
 @contextmanager
 def ready(changes: Changes) -> Iterator[Ready]:
     """What is to be committed, within the block: rows of the table are deleted, and others inserted."""
-    part, facts, cleared = changes.part, changes.facts, changes.truncated_lsn
+    part, cleared = changes.part, changes.truncated_lsn
     with part.outcome.stage("fold"):
         summed = changes.good.count()
         # Rows that are read again stand beside their former selves, which go when all have been read.
         stored = part.session.table(changes.table.sql_name).where(f"NOT ({before(changes.resynced_from)})")
-        found = net(changes.good, changes.shape, facts, stored, cleared)
+        found = net(changes.good, changes.shape, changes.facts, stored, cleared)
     letters = [] if found.unknown is None else [rejected(part.raw, found.unknown)]
-    counts = Counts(
-        merged=summed - found.lost, superseded=facts.live - summed, dead_lettered=facts.dead + found.lost,
-        tombstones=part.seen.tombstones, truncates=facts.truncates,
-    )  # fmt: skip
     with viewed(found.changes, part.seen.topic) as view:
         statement = _sql(found, changes.table.sql_name, view, changes.shape.column_names, cleared)
-        yield Ready(statement, counts, letters)
+        yield Ready(statement, changes.counts(summed, found.lost), letters)
 
 
 def net(changes: DataFrame, shape: TableShape, facts: Row, table: DataFrame, truncated_lsn: int | None) -> Net:

@@ -80,6 +80,13 @@ class Changes:
     truncated_lsn: int | None
     resynced_from: ledger.Positions
 
+    def counts(self, taken: int, lost: int) -> ledger.Counts:
+        """What becomes of the records, if ``taken`` of ``good`` count, ``lost`` of which turn out to be broken."""
+        return ledger.Counts(
+            merged=taken - lost, superseded=self.facts.live - taken, dead_lettered=self.facts.dead + lost,
+            tombstones=self.part.seen.tombstones, truncates=self.facts.truncates,
+        )  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Ready:

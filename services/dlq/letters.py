@@ -103,8 +103,10 @@ class Letters:
         self.close(letters, REPLAYING, number)
 
     def finish(self, number: str | None) -> None:
-        """Close the letters of the replay ``number``, unless they are."""
-        begun = self._actions(And(EqualTo(term="action", value=REPLAYING), EqualTo(term="because", value=number or "")))
+        """Close the letters of the replay ``number``, unless they are. None: there has been no replay."""
+        if number is None:
+            return
+        begun = self._actions(And(EqualTo(term="action", value=REPLAYING), EqualTo(term="because", value=number)))
         left = [begun[where] for where in begun.keys() - self._actions().keys()]
         if left:
             self.close(left, REPLAYED, None)

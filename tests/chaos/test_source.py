@@ -1,8 +1,6 @@
 """Sources that misbehave for real: a slot given up, a restored database, records gone before they were read."""
 
-import os
 import shutil
-import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,16 +27,15 @@ def _stopped(stack: Stack) -> Iterator[Path]:
 @contextmanager
 def _frozen(stack: Stack, service: str) -> Iterator[None]:
     """A service that does nothing meanwhile, and is killed then."""
-    pid = next(found["pid"] for found in stack.report()["services"] if found["name"] == service)
-    children = [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    for one in (pid, *children):
-        os.kill(one, signal.SIGSTOP)
+    process, *children = stack.processes(service)
+    for one in (process, *children):
+        one.suspend()
     try:
         yield
     finally:
         stack.make("kill", f"s={service}")
         for one in children:
-            os.kill(one, signal.SIGCONT)
+            one.resume()
 
 
 def _resync_all(stack: Stack, page: str) -> None:

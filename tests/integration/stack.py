@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import psutil
 import psycopg
 from dotenv import dotenv_values
 from pyiceberg.catalog import Catalog, load_catalog
@@ -177,6 +178,12 @@ class Stack:
     def report(self) -> Any:
         """What `make status` tells programs."""
         return json.loads(self._run([PYTHON, "-m", "services.runner", "status", "--json"], 60, (0, 1)))
+
+    def processes(self, service: str) -> list[psutil.Process]:
+        """A service's process and what it has started (process runner)."""
+        pid = next(found["pid"] for found in self.report()["services"] if found["name"] == service)
+        process = psutil.Process(pid)
+        return [process, *process.children(recursive=True)]
 
     def connector(self, command: str) -> None:
         """Have Connect stop or resume the connector."""

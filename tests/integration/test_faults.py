@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import psutil
 import pytest
 from confluent_kafka import Producer
 
@@ -28,9 +27,7 @@ def test_a_mirror_that_was_frozen_has_lost_its_lease_and_begins_anew(stack: Stac
     stack.sql("INSERT INTO frozen VALUES (2)")
     wait_until(lambda: stack.fired("before-merge"))
     other = Candidate(stack.endpoints["kafka_bootstrap"], "shop", tmp_path)
-    pid = next(found["pid"] for found in stack.report()["services"] if found["name"] == "mirror")
-    mirror = psutil.Process(pid)
-    frozen = [mirror, *mirror.children(recursive=True)]
+    frozen = stack.processes("mirror")
     for process in frozen:
         process.suspend()
     wait_until(other.lease.held)
