@@ -46,6 +46,11 @@ class LakeTable:
         return None if snapshot is None else int(snapshot.snapshotId())
 
     @property
+    def last_changed(self) -> float:
+        """When the table was last changed, by the clock of whoever did: seconds since 1970."""
+        return float(self._table.operations().current().lastUpdatedMillis()) / 1000
+
+    @property
     def properties(self) -> dict[str, str]:
         """Table properties. Read once: each entry is a call into the JVM."""
         if self._properties is None:

@@ -11,6 +11,7 @@ from pipelines import breaker, evolve, keyed, ledger, multiset, rekey, schemas
 from pipelines.account import Account
 from pipelines.admit import TRUNCATE
 from pipelines.changes import admitted, decoded
+from pipelines.clock import check_clock
 from pipelines.deadletters import DeadLetters, rejected, undecodable, within
 from pipelines.frames import persisted
 from pipelines.iceberg import Lake, LakeTable
@@ -105,6 +106,7 @@ class TableMirror:
         account, topic = self._account, self._topic
         self._look(planned.session)
         if self._table is not None:
+            check_clock(self._table)
             evolve.backfill(planned.session, self._table)
         account.partitions = check_partitions(topic.name, account.known, len(planned.offsets), self._resync)
         lost = topic.lost(account.reached.skipped(planned.offsets))

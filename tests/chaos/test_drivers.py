@@ -1,5 +1,6 @@
 """What happens to the mirror's process and machine: another mirror, an old checkpoint, signals, disk."""
 
+import json
 import os
 import shlex
 import shutil
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.chaos.test_resync import held
 from tests.integration.lease import Candidate
 from tests.integration.stack import PYTHON, WAIT_SECONDS, Stack, wait_until
 
@@ -105,6 +107,31 @@ def _hold(stack: Stack) -> None:
     """Have the mirror wait between two batches, where it leaves its checkpoint alone."""
     stack.faults.on("before-batch", "pause")
     wait_until(lambda: stack.fired("before-batch"))
+
+
+def test_a_clock_that_is_behind_the_lake_is_told_and_waited_for(stack: Stack) -> None:
+    stack.sql("CREATE TABLE early (id bigint PRIMARY KEY)", "INSERT INTO early VALUES (1)")
+    stack.assert_equal("early")
+    _postdate(stack, "early", seconds=150)
+    stack.sql("INSERT INTO early VALUES (2)", "DELETE FROM early WHERE id = 1")
+    wait_until(lambda: "clock-wrong.md" in held(stack).get("shop.public.early", ""))
+    # By itself, when the time has come.
+    stack.assert_equal()
+
+
+def _postdate(stack: Stack, name: str, seconds: int) -> None:
+    """Make a table's last change one of a time to come, as a clock that was ahead would have."""
+    catalog, identifier = stack.catalog(), f"shop.{name}"
+    table = catalog.load_table(identifier)
+    metadata = json.loads(table.io.new_input(table.metadata_location).open().read())
+    metadata["last-updated-ms"] += seconds * 1000
+    for entry in (metadata["snapshots"][-1], metadata["snapshot-log"][-1]):
+        entry["timestamp-ms"] = metadata["last-updated-ms"]
+    location = f"{table.location()}/metadata/09999-postdated.metadata.json"
+    with table.io.new_output(location).create() as written:
+        written.write(json.dumps(metadata).encode())
+    catalog.drop_table(identifier)
+    catalog.register_table(identifier, location)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small disk needs root")
