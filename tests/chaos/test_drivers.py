@@ -134,25 +134,62 @@ def _postdate(stack: Stack, name: str, seconds: int) -> None:
     catalog.register_table(identifier, location)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small disk needs root")
+ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small disk needs root")
+
+
+@ROOT
 def test_the_mirrors_disk_is_full_for_a_while(stack: Stack) -> None:
     state = stack.folder / ".lakehouse/data/mirror"
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(state)], check=True)
+    _mount(state, 4)
     try:
         with stack.workload():
             stack.make("kill", "s=mirror")
-            before = stack.positions()
-            wait_until(lambda: stack.positions() > before)
-            complaints = _log(stack).count("No space left on device")
-            _fill(state / "filler")
-            wait_until(lambda: _log(stack).count("No space left on device") > complaints)
-            (state / "filler").unlink()
+            _fill_for_a_while(stack, state, "No space left on device")
             stack.assert_equal()
     finally:
         # Lazily: the mirror still works there, until it starts again on what is below.
         subprocess.run(["umount", "--lazy", str(state)], check=True)
     stack.make("kill", "s=mirror")
     stack.assert_equal()
+
+
+@ROOT
+def test_the_object_stores_disk_is_full_for_a_while(stack: Stack) -> None:
+    state = stack.folder / ".lakehouse/data/object-store"
+    used = sum(path.stat().st_blocks * 512 for path in state.rglob("*"))
+    stack.make("down")
+    kept = state.rename(state.with_name("kept"))
+    state.mkdir()
+    _mount(state, used // 2**20 + 64)
+    try:
+        shutil.copytree(kept, state, dirs_exist_ok=True)
+        stack.up()
+        with stack.workload():
+            _fill_for_a_while(stack, state, "XMinioStorageFull")
+            stack.assert_equal()
+    finally:
+        stack.make("down")
+        shutil.rmtree(kept)
+        shutil.copytree(state, kept)
+        subprocess.run(["umount", str(state)], check=True)
+        state.rmdir()
+        kept.rename(state)
+        stack.up()
+    stack.assert_equal()
+
+
+def _mount(folder: Path, mib: int) -> None:
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={mib}m", "tmpfs", str(folder)], check=True)
+
+
+def _fill_for_a_while(stack: Stack, folder: Path, complaint: str) -> None:
+    """Fill the disk below a folder once batches are under way there, until the mirror has complained of it."""
+    before = stack.positions()
+    wait_until(lambda: stack.positions() > before)
+    complaints = _log(stack).count(complaint)
+    _fill(folder / "filler")
+    wait_until(lambda: _log(stack).count(complaint) > complaints)
+    (folder / "filler").unlink()
 
 
 def _fill(path: Path) -> None:

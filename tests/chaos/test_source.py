@@ -126,3 +126,42 @@ def test_connect_killed_again_and_again_repeats_nothing(stack: Stack) -> None:
     stack.assert_equal()
     ledger = stack.lakehouse("verify", "--ledger", "once")["tables"][0]
     assert ledger["counts"]["merged"] + ledger["counts"]["superseded"] == 600 + 6 * 5000
+
+
+def test_a_schema_that_is_captured_later(stack: Stack) -> None:
+    with administrator(stack) as source:
+        source.execute("GRANT CREATE ON DATABASE shop TO shop")
+    stack.sql(
+        "CREATE SCHEMA billing",
+        "CREATE TABLE billing.orders (id bigint PRIMARY KEY, note text)",
+        "INSERT INTO billing.orders SELECT g, 'before' FROM generate_series(1, 300) g",
+        "CREATE TABLE billing.notes (note text)",
+        "ALTER TABLE billing.notes REPLICA IDENTITY FULL",
+        "INSERT INTO billing.notes VALUES ('a'), ('a'), ('b')",
+    )
+    settings = stack.folder / ".env"
+    settings.write_text(settings.read_text().replace("CAPTURED_SCHEMAS=public", "CAPTURED_SCHEMAS=public,billing"))
+    assert stack.setting("CAPTURED_SCHEMAS") == "public,billing"
+    stack.up()
+    stack.sql(
+        "UPDATE billing.orders SET note = 'after' WHERE id <= 100",
+        "DELETE FROM billing.orders WHERE id > 200",
+        "DELETE FROM billing.notes WHERE ctid = (SELECT min(ctid) FROM billing.notes)",
+    )
+    stack.assert_equal()
+    compared = {table["table"] for table in stack.lakehouse("verify", "billing.orders", "billing.notes")["tables"]}
+    assert compared == {"billing.orders", "billing.notes"}
+    rows = stack.catalog().load_table("shop_billing.orders").scan().to_arrow().to_pylist()
+    assert sorted((row["id"], row["note"]) for row in rows) == [
+        (number, "after" if number <= 100 else "before") for number in range(1, 201)
+    ]
+
+
+def test_a_tenfold_burst(stack: Stack) -> None:
+    with stack.workload(rate=4, seed=84):
+        before = stack.positions()
+        wait_until(lambda: stack.positions() > before)
+        with stack.workload(rate=40, seed=85):
+            until = stack.transactions() + 2000
+            wait_until(lambda: stack.transactions() > until)
+    stack.assert_equal()
