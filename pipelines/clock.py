@@ -1,4 +1,4 @@
-"""The clock of the machine that commits: Iceberg takes no commit from more than a minute before the table's last one."""
+"""The clock of the machine that commits: Iceberg takes no commit of more than a minute before the last one."""
 
 import time
 from datetime import UTC, datetime
@@ -19,8 +19,8 @@ def check_clock(table: LakeTable) -> None:
     if ahead > TOLERANCE_SECONDS:
         raise StopPipeline(
             f"{table.namespace}.{table.name} was last changed at {_utc(table.last_changed)}, {ahead / 60:.0f} minutes"
-            f" after what this machine's clock says ({_utc(time.time())}), and Iceberg takes no commit that goes back in"
-            " time. Set the clock; if it is right, the table goes on by itself when it has come there. Nothing is lost."
+            f" after what this machine's clock says ({_utc(time.time())}), and Iceberg takes no commit that goes back"
+            " in time. Set the clock; if it is right, the table goes on by itself when it has come there. Nothing is lost."
             " See infra/runbooks/clock-wrong.md"
         )
 
