@@ -2,9 +2,10 @@
 
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import psutil
 import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -35,7 +36,8 @@ def _frozen(stack: Stack, service: str) -> Iterator[None]:
     finally:
         stack.make("kill", f"s={service}")
         for one in children:
-            one.resume()
+            with suppress(psutil.NoSuchProcess):
+                one.resume()
 
 
 def _resync_all(stack: Stack, page: str) -> None:
