@@ -20,8 +20,8 @@ def check_clock(table: LakeTable) -> None:
         raise StopPipeline(
             f"{table.namespace}.{table.name} was last changed at {_utc(table.last_changed)}, {ahead / 60:.0f} minutes"
             f" after what this machine's clock says ({_utc(time.time())}), and Iceberg takes no commit that goes back"
-            " in time. Set the clock; if it is right, the table goes on by itself when it has come there. Nothing is lost."
-            " See infra/runbooks/clock-wrong.md"
+            " in time. Set the clock; if it is right, the table goes on by itself when it has come there."
+            " Nothing is lost. See infra/runbooks/clock-wrong.md"
         )
 
 
