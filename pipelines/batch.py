@@ -97,12 +97,14 @@ class BatchMirror:
     def _outcomes(self, jobs: Mapping[str, Future[Outcome]]) -> list[Outcome]:
         """What became of every table; those that can't go on are held.
 
-        A failure that no table was spared is not a table's: it is raised, and the batch is tried again as a whole.
+        A failure that no table was spared is not a table's: it is raised, and the batch is tried again as a whole. But
+        of a table that was held before, tried again by itself, it may well be.
         """
         failed = {topic: error for topic, job in jobs.items() if (error := job.exception()) is not None}
         shared = [error for error in failed.values() if isinstance(error, (RetryBatch, Stopping))]
         unexpected = [error for error in failed.values() if not isinstance(error, StopPipeline)]
-        if shared or (unexpected and len(failed) == len(jobs)):
+        everything = len(failed) == len(jobs) and not any(self._holds.held(topic) for topic in failed)
+        if shared or (unexpected and everything):
             raise (shared or unexpected)[0]
         for topic in jobs:
             error = failed.get(topic)

@@ -2,6 +2,10 @@
 an error of the pipeline: it becomes a dead letter.)
 """
 
+from contextlib import suppress
+
+from py4j.protocol import Py4JError, Py4JJavaError
+
 
 class PipelineError(Exception):
     """Base of this package's errors."""
@@ -23,3 +27,22 @@ class RetryBatch(PipelineError):
 
 class UnknownSchema(PipelineError):
     """The registry answers, and has no schema of this id."""
+
+
+def in_a_line(error: BaseException) -> str:
+    """What to tell of an error that nobody foresaw: its class and the first line of its message, and of one that came
+    from the JVM those of what caused it.
+    """
+    text = f"{type(error).__name__}: {error}".strip()
+    if isinstance(error, Py4JJavaError):
+        # Unless the JVM is gone, and can't be asked.
+        with suppress(Py4JError):
+            text = _cause(error)
+    return text.splitlines()[0]
+
+
+def _cause(error: Py4JJavaError) -> str:
+    java = error.java_exception
+    while java.getCause() is not None:
+        java = java.getCause()
+    return f"{java.getClass().getSimpleName()}: {java.getMessage()}"

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from threading import Lock
 
-from pipelines.errors import StopPipeline
+from pipelines.errors import StopPipeline, in_a_line
 
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 2.0, 60.0
 
@@ -36,7 +36,7 @@ class Holds:
         """Hold a table; whether that is news. What a person must mend is tried seldom, what may pass soon and then
         ever less often.
         """
-        reason = f"{error}" if isinstance(error, StopPipeline) else f"{type(error).__name__}: {_first_line(error)}"
+        reason = f"{error}" if isinstance(error, StopPipeline) else in_a_line(error)
         with self._lock:
             before = self._held.get(topic)
             again = FIRST_PAUSE_SECONDS if before is None else min(2 * before.pause, LONGEST_PAUSE_SECONDS)
@@ -64,7 +64,3 @@ class Holds:
         """What is held now."""
         with self._lock:
             return dict(self._held)
-
-
-def _first_line(error: BaseException) -> str:
-    return next(iter(str(error).strip().splitlines()), "")

@@ -132,7 +132,10 @@ def read_range(bootstrap: str, topic: str, ranges: Mapping[int, tuple[int, int]]
 def _taken(consumer: Consumer, message: Message, topic: str, left: dict[int, int]) -> Iterator[Message]:
     partition, offset, error = message.partition() or 0, message.offset() or 0, message.error()
     if error is not None and error.code() == KafkaError._AUTO_OFFSET_RESET:
-        raise StopPipeline(f"{topic} doesn't hold the records any more that the lake lacks: {error.str()}")
+        raise StopPipeline(
+            f"{topic} doesn't hold the records any more that the lake lacks: {error.str()}. See"
+            " infra/runbooks/offsets-lost.md"
+        )
     if error is not None and error.code() != KafkaError._PARTITION_EOF:
         raise KafkaException(error)
     end = left.get(partition)

@@ -66,7 +66,7 @@ class WebFaults:
 def web_faults(upstream: str) -> Iterator[WebFaults]:
     """A proxy before ``upstream``, a URL without a path, on a port that is free."""
     to = urlsplit(upstream).netloc
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
+    server = _Server(("127.0.0.1", 0), _Handler)
     server.daemon_threads = True
     faults = WebFaults(("127.0.0.1", server.server_port))
     server.upstream, server.faults = to, faults  # type: ignore[attr-defined]
@@ -78,6 +78,11 @@ def web_faults(upstream: str) -> Iterator[WebFaults]:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+class _Server(ThreadingHTTPServer):
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing of clients that went away."""
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -1,5 +1,9 @@
 """Tables that wait by themselves: when they are tried again, and what is told of them."""
 
+import pytest
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
+
 from pipelines.errors import StopPipeline
 from pipelines.holds import Holds
 from pipelines.position import told
@@ -51,3 +55,14 @@ def test_a_held_tables_position_is_its_own_and_says_why() -> None:
     assert told(ends, holds.all()) == {
         ("held", 0): (5, "mend it"), ("held", 1): (20, "mend it"), ("held", 2): (0, "mend it"), ("free", 0): (7, ""),
     }  # fmt: skip
+
+
+def test_of_an_error_of_the_jvm_the_cause_is_told(spark: SparkSession) -> None:
+    holds, jvm = Holds(Clock()), spark._jvm
+    assert jvm is not None
+    cause = jvm.java.lang.IllegalStateException("Service failed: 503\nand more")
+    wrapped = jvm.java.util.concurrent.CompletableFuture.failedFuture(jvm.java.lang.RuntimeException("vague", cause))
+    with pytest.raises(Py4JJavaError) as error:
+        wrapped.get()
+    holds.put("t", error.value, {})
+    assert holds.all()["t"].reason == "IllegalStateException: Service failed: 503"
