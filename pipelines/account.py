@@ -87,11 +87,19 @@ class Account:
         part.outcome.committed |= statement is not None
         self._told(reached)
 
-    def enter_state(self, reached: ledger.Ledger, batch: int) -> None:
-        """Commit an entry without data that brings the ledger to ``reached``. There is a table."""
+    def enter_state(self, reached: ledger.Ledger, batch: int, balanced: bool = False) -> None:
+        """Commit an entry without data that brings the ledger to ``reached``. There is a table.
+
+        ``balanced``: the entry tells the total of the table's history, of which the older part may be expired then.
+        """
         assert self.table is not None
         offsets = self.known.up_to(reached.positions)
-        self.table.commit_nothing(ledger.summary(self._pipeline, batch, offsets, reached, self._untold, self._lost))
+        total = None
+        if balanced:
+            entry = ledger.Commit(batch, offsets, self._untold, self._lost)
+            total = ledger.add_up([*ledger.newest(self.table.summaries()), entry])
+        summary = ledger.summary(self._pipeline, batch, offsets, reached, self._untold, self._lost, total)
+        self.table.commit_nothing(summary)
         self._told(reached)
 
     def _told(self, reached: ledger.Ledger) -> None:

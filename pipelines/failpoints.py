@@ -18,6 +18,7 @@ Action = Literal["kill", "error", "pause"]
 Name = Literal[
     "before-batch", "before-letters", "between-letters", "after-letters", "before-alter", "before-backfill",
     "after-backfill", "amid-rekey", "before-merge", "after-merge", "before-checkpoint",
+    "before-compaction", "after-compaction", "before-expiry", "after-expiry",
 ]  # fmt: skip
 
 FAILPOINTS: dict[Name, str] = {
@@ -32,6 +33,10 @@ FAILPOINTS: dict[Name, str] = {
     "before-merge": "a table's changes are folded, and nothing of them is written",
     "after-merge": "one table is committed, and the others of its batch may not be",
     "before-checkpoint": "every table is committed, and the checkpoint doesn't know",
+    "before-compaction": "a table is about to be rewritten",
+    "after-compaction": "a table is rewritten, and its older snapshots still have the older files",
+    "before-expiry": "a table's history has its total, and old snapshots are about to be given up",
+    "after-expiry": "old snapshots are given up, and their files deleted",
 }
 POLL_SECONDS = 0.05
 

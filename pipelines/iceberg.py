@@ -46,6 +46,21 @@ class LakeTable:
         return None if snapshot is None else int(snapshot.snapshotId())
 
     @property
+    def java(self) -> Any:
+        """Iceberg's own Table."""
+        return self._table
+
+    @property
+    def summary(self) -> dict[str, str]:
+        """The current snapshot's summary; {}: nothing was ever committed."""
+        snapshot = self._table.currentSnapshot()
+        return {} if snapshot is None else dict(snapshot.summary())
+
+    def snapshot_times(self) -> dict[int, int]:
+        """Snapshot to when it was made, in milliseconds since 1970."""
+        return {int(snapshot.snapshotId()): int(snapshot.timestampMillis()) for snapshot in self._table.snapshots()}
+
+    @property
     def last_changed(self) -> float:
         """When the table was last changed, by the clock of whoever did: seconds since 1970."""
         return float(self._table.operations().current().lastUpdatedMillis()) / 1000

@@ -5,6 +5,9 @@ it reaches: the data and the record of the data are one commit, so neither can e
 changes no row (dead letters, tombstones) has a commit without data. So a table's history has every offset of its topic
 exactly once, and after a crash, with or without a checkpoint, whatever lies below the position is skipped.
 
+Older snapshots expire. So before they do, a commit without data carries what everything up to it comes to, its total,
+and the history counts from there (see :mod:`pipelines.maintenance`).
+
 Offsets that Kafka lost before they were read are never passed over in silence: an entry of their own says so, and which
 resync has made up for them (see :mod:`pipelines.resyncs`).
 """
@@ -12,6 +15,7 @@ resync has made up for them (see :mod:`pipelines.resyncs`).
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from functools import reduce
 from typing import Self
 
 PIPELINE = "lakehouse.pipeline"
@@ -23,6 +27,7 @@ TRUNCATED_LSN = "lakehouse.truncated-lsn"
 PARTITIONS = "lakehouse.partitions"
 RESYNC, RESYNCED = "lakehouse.resync", "lakehouse.resynced"
 LOST = "lakehouse.lost-offsets"
+TOTAL = "lakehouse.total"
 
 Positions = Mapping[int, int]
 Ranges = Mapping[int, tuple[int, int]]
@@ -97,15 +102,44 @@ class Ledger:
 
 
 @dataclass(frozen=True)
+class Total:
+    """What a run of commits accounts for, together. ``spans``: by partition from the first offset to the one after the
+    last; ``counts`` is of ``offsets`` of them, ``lost`` of which Kafka lost. ``uncounted``: how many of the ``commits``
+    are of a release that didn't count.
+    """
+
+    spans: dict[int, tuple[int, int]] = field(default_factory=dict)
+    commits: int = 0
+    uncounted: int = 0
+    offsets: int = 0
+    lost: int = 0
+    counts: Counts = field(default_factory=Counts)
+
+    def after(self, commit: "Commit") -> "Total":
+        """The total once ``commit`` has come."""
+        spans = dict(self.spans)
+        for partition, (start, end) in commit.offsets.items():
+            first, last = spans.get(partition, (start, end))
+            spans[partition] = (min(first, start), max(last, end))
+        more = replace(self, spans=spans, commits=self.commits + 1)
+        if commit.counts is None:
+            return replace(more, uncounted=self.uncounted + 1)
+        offsets, lost = self.offsets + _size(commit.offsets), self.lost + _size(commit.lost)
+        return replace(more, offsets=offsets, lost=lost, counts=self.counts + commit.counts)
+
+
+@dataclass(frozen=True)
 class Commit:
     """One commit's entry in the ledger. ``counts`` None: written by a release that didn't count. ``lost``: those of its
-    offsets that Kafka lost before they were read, which a resync made up for.
+    offsets that Kafka lost before they were read, which a resync made up for. ``total``: what everything up to it comes
+    to, with this, where it says so.
     """
 
     batch: int
     offsets: dict[int, tuple[int, int]]
     counts: Counts | None
     lost: dict[int, tuple[int, int]] = field(default_factory=dict)
+    total: Total | None = None
 
 
 def read(summaries: Iterable[Mapping[str, str]]) -> Ledger:
@@ -128,10 +162,28 @@ def commits(summaries: Iterable[Mapping[str, str]]) -> list[Commit]:
             offsets=_ranges(summary[OFFSETS]),
             counts=Counts(**json.loads(summary[COUNTS])) if COUNTS in summary else None,
             lost=_ranges(summary.get(LOST, "{}")),
+            total=_total(summary[TOTAL]) if TOTAL in summary else None,
         )
         for summary in summaries
         if OFFSETS in summary
     ]
+
+
+def add_up(history: Iterable[Commit]) -> Total:
+    """What the entries of a table's history, oldest first, come to, with what is expired and told by a total."""
+    return reduce(lambda before, commit: commit.total or before.after(commit), history, Total())
+
+
+def newest(summaries: Iterable[Mapping[str, str]]) -> list[Commit]:
+    """The entries of snapshot summaries, newest first, back to the newest one with a total, as far as there is one; in
+    the order of :func:`commits`, oldest first.
+    """
+    needed: list[Mapping[str, str]] = []
+    for summary in summaries:
+        needed.insert(0, summary)
+        if TOTAL in summary:
+            break
+    return commits(needed)
 
 
 def problems(history: Iterable[Commit], complete: bool) -> list[str]:
@@ -141,26 +193,34 @@ def problems(history: Iterable[Commit], complete: bool) -> list[str]:
     """
     found: list[str] = []
     reached: dict[int, int] = {}
+    so_far = Total() if complete else None
     for commit in history:
         for partition, (start, end) in sorted(commit.offsets.items()):
-            expected = reached.get(partition, 0 if complete else start)
+            expected = reached.get(partition, 0 if so_far is not None else start)
             where = f"batch {commit.batch}, partition {partition}"
             if start > expected:
                 found.append(f"{where}: offsets {expected} to {start - 1} are in no commit")
             elif start < expected:
                 found.append(f"{where}: offsets {start} to {min(end, expected) - 1} are in two commits")
             reached[partition] = max(end, reached.get(partition, 0))
-        size = sum(end - start for start, end in commit.offsets.values())
+        size = _size(commit.offsets)
         if commit.counts is not None and commit.counts.records > size:
             found.append(f"batch {commit.batch}: accounts for {commit.counts.records} records in {size} offsets")
+        so_far = None if so_far is None else so_far.after(commit)
+        if commit.total is not None:
+            if so_far is not None and so_far != commit.total:
+                found.append(f"batch {commit.batch}: the history comes to {so_far}, and its total says {commit.total}")
+            so_far = commit.total
+            reached |= {partition: end for partition, (_, end) in so_far.spans.items()}
     return found
 
 
 def summary(
-    pipeline: str, batch: int, ranges: Ranges, reached: Ledger, counts: Counts, lost: Ranges | None = None
-) -> dict[str, str]:
+    pipeline: str, batch: int, ranges: Ranges, reached: Ledger, counts: Counts, lost: Ranges | None = None,
+    total: Total | None = None,
+) -> dict[str, str]:  # fmt: skip
     """The properties of the commit that accounts for ``ranges``, of which Kafka had ``lost`` some; ``reached`` is the
-    ledger after it.
+    ledger after it, and ``total`` what all commits come to, with this one.
     """
     properties = {
         PIPELINE: pipeline,
@@ -170,8 +230,19 @@ def summary(
         COUNTS: json.dumps(asdict(counts)),
     }
     known = {TRUNCATED_LSN: reached.truncated_lsn, PARTITIONS: reached.partitions, RESYNC: reached.resync,
-             RESYNCED: reached.resynced, LOST: _json(lost) if lost else None}  # fmt: skip
+             RESYNCED: reached.resynced, LOST: _json(lost) if lost else None,
+             TOTAL: json.dumps(asdict(total)) if total else None}  # fmt: skip
     return properties | {name: str(value) for name, value in known.items() if value is not None}
+
+
+def _size(ranges: Ranges) -> int:
+    return sum(end - start for start, end in ranges.values())
+
+
+def _total(text: str) -> Total:
+    told = json.loads(text)
+    spans = {int(p): (int(start), int(end)) for p, (start, end) in told["spans"].items()}
+    return Total(**{**told, "spans": spans, "counts": Counts(**told["counts"])})
 
 
 def _ranges(text: str) -> dict[int, tuple[int, int]]:

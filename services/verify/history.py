@@ -16,7 +16,8 @@ from services.verify.settings import StackSettings
 
 @dataclass
 class TableHistory:
-    """One table. ``complete``: its history is kept from the first commit on, so that its offsets must begin at 0.
+    """One table. ``complete``: its history is kept from the first commit on, so that its offsets must begin at 0, or a
+    later commit's total tells what is expired of it.
 
     ``offsets``: how many its commits account for, of which Kafka ``lost`` some before they were read (a resync made up
     for them); what of the others is neither in ``counts`` nor in ``uncounted`` commits is a marker of a transaction.
@@ -67,22 +68,15 @@ def histories(
 
 def _history(table: Table, pinned: lake.PinnedTable, letters: Table | None) -> TableHistory:
     snapshots = list(lake.lineage(table))[::-1]
-    complete = not snapshots or snapshots[0].parent_snapshot_id is None
+    whole = not snapshots or snapshots[0].parent_snapshot_id is None
     entries = ledger.commits(s.summary.additional_properties for s in snapshots if s.summary is not None)
-    found = TableHistory(pinned.full_name, pinned.topic, complete, len(entries))
-    found.problems = ledger.problems(entries, complete)
-    covered: dict[int, tuple[int, int]] = {}
-    for entry in entries:
-        if entry.counts is None:
-            found.uncounted += 1
-            continue
-        found.counts += entry.counts
-        found.lost += sum(end - start for start, end in entry.lost.values())
-        for partition, (start, end) in entry.offsets.items():
-            found.offsets += end - start
-            first, last = covered.get(partition, (start, end))
-            covered[partition] = (min(first, start), max(last, end))
-    found.letters = 0 if letters is None else _count(letters, pinned.topic, covered)
+    complete = whole or any(entry.total is not None for entry in entries)
+    found = TableHistory(pinned.full_name, pinned.topic, complete)
+    found.problems = ledger.problems(entries, whole)
+    total = ledger.add_up(entries)
+    found.commits, found.uncounted, found.offsets = total.commits, total.uncounted, total.offsets
+    found.lost, found.counts = total.lost, total.counts
+    found.letters = 0 if letters is None else _count(letters, pinned.topic, total.spans)
     # There may be more, from before the table was dropped or rolled back and read its topic again in other batches.
     if found.letters < found.counts.dead_lettered:
         found.problems.append(

@@ -1,0 +1,62 @@
+"""Health: what a table's metadata says of the cost to read it. Reads no data and no manifest."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+MIB = 2**20
+# What opening a file costs a reader, as so many bytes read.
+OPEN_BYTES = MIB
+FILES_BEFORE_FULL_SIZE = 16
+SMALLEST_TARGET = 8 * MIB
+
+
+@dataclass(frozen=True)
+class Health:
+    """A table's current snapshot: ``records`` in its data files, of which ``deleted`` are deleted; its files, ``bytes``
+    in all; and how many snapshots are kept.
+    """
+
+    records: int = 0
+    deleted: int = 0
+    data_files: int = 0
+    delete_files: int = 0
+    bytes: int = 0
+    snapshots: int = 0
+
+    @property
+    def files(self) -> int:
+        """Data and delete files."""
+        return self.data_files + self.delete_files
+
+    @property
+    def delete_share(self) -> float:
+        """The share of the rows in data files that are deleted."""
+        return min(1.0, self.deleted / self.records) if self.records else 0.0
+
+    def target_bytes(self, largest: int) -> int:
+        """The size to pack files to: ``largest``, or less in a small table, so that little of it is rewritten for a
+        change of its newest part.
+        """
+        return max(SMALLEST_TARGET, min(largest, self.bytes // FILES_BEFORE_FULL_SIZE))
+
+    def fewest_files(self, largest: int) -> int:
+        """How many files of that size hold the rows that there are."""
+        return max(1, math.ceil(self._live_bytes / self.target_bytes(largest)))
+
+    def scan_cost(self, largest: int) -> float:
+        """What reading the table is estimated to cost, as a multiple of what it would cost freshly rewritten."""
+        return (self.bytes + OPEN_BYTES * self.files) / (self._live_bytes + OPEN_BYTES * self.fewest_files(largest))
+
+    @property
+    def _live_bytes(self) -> float:
+        return self.bytes * (1 - self.delete_share)
+
+
+def health(summary: Mapping[str, str], snapshots: int) -> Health:
+    """From the summary of a table's current snapshot ({}: it has none)."""
+    totals = {
+        "records": "records", "deleted": "position-deletes", "data_files": "data-files",
+        "delete_files": "delete-files", "bytes": "files-size",
+    }  # fmt: skip
+    return Health(**{ours: int(summary.get(f"total-{name}", 0)) for ours, name in totals.items()}, snapshots=snapshots)

@@ -1,0 +1,72 @@
+"""Keeper: looks at each mirrored table from time to time, and does what it needs. See infra/decisions/024."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from pyspark.sql import SparkSession
+
+from pipelines.account import Account
+from pipelines.maintenance import plan, work
+from pipelines.maintenance.health import Health, health
+from pipelines.maintenance.plan import COMPACT, EXPIRE, ORPHANS, Due
+from pipelines.maintenance.policy import Upkeep
+from pipelines.maintenance.work import Done
+
+
+@dataclass(frozen=True)
+class Task:
+    """A task that was done: why, what it changed, the table before and after it, and how long it took."""
+
+    table: str
+    due: Due
+    done: Done
+    before: Health
+    after: Health
+    seconds: float
+
+
+@dataclass
+class Keeper:
+    """The upkeep of one table. Used by one thread at a time, which is the one that commits to the table."""
+
+    policy: Upkeep
+    clock: Callable[[], float] = time.time
+    _files: int = 0
+    _swept: float = field(default_factory=time.time)
+
+    def due(self, account: Account, asked: bool = False) -> list[Due]:
+        """What the table needs now, as ``account`` has seen it last; everything, where a person has ``asked``."""
+        table, now = account.table, round(self.clock() * 1000)
+        if table is None or table.snapshot_id is None:
+            return []
+        if asked:
+            return [Due(task, "asked for") for task in (COMPACT, EXPIRE, ORPHANS)]
+        times = list(table.snapshot_times().values())
+        found = [
+            plan.compaction(self.policy, health(table.summary, len(times)), self._files),
+            plan.expiry(self.policy, times, now),
+        ]
+        if self.clock() - self._swept > self.policy.orphans_every_hours * 3600:
+            found.append(Due(ORPHANS, f"every {self.policy.orphans_every_hours} hours"))
+        return [due for due in found if due is not None]
+
+    def do(self, due: Due, account: Account, session: SparkSession, batch: int, keys: tuple[str, ...]) -> Task:
+        """Do one task. Raises what Iceberg raises; the table is as it was then, or as if the task had been done."""
+        table, started = account.table, time.monotonic()
+        assert table is not None
+        before = health(table.summary, len(table.snapshot_times()))
+        if due.task == COMPACT:
+            done = work.compact(session, table, self.policy, before, keys)
+        elif due.task == EXPIRE:
+            account.enter_state(account.reached, batch, balanced=True)
+            done = work.expire(table, self.policy, round(self.clock() * 1000))
+        else:
+            done = work.remove_orphans(session, table, self.policy)
+            self._swept = self.clock()
+        table.java.refresh()
+        after = health(table.summary, len(table.snapshot_times()))
+        if due.task == COMPACT:
+            self._files = after.files
+        name = f"{table.namespace}.{table.name}"
+        return Task(name, due, done, before, after, time.monotonic() - started)

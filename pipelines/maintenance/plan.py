@@ -1,0 +1,47 @@
+"""Plan: what a table needs now, and why."""
+
+from bisect import bisect_left
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from pipelines.maintenance.health import MIB, Health
+from pipelines.maintenance.policy import Upkeep
+
+COMPACT, EXPIRE, ORPHANS = "compact", "expire", "remove orphans"
+MINUTE = 60_000
+
+
+@dataclass(frozen=True)
+class Due:
+    """A task, and why it is due."""
+
+    task: str
+    why: str
+
+
+def compaction(policy: Upkeep, found: Health, files_before: int) -> Due | None:
+    """``files_before``: how many files the last compaction had left, which another one wouldn't make fewer."""
+    largest = policy.target_file_mib * MIB
+    if found.delete_share > policy.delete_share and found.delete_files:
+        return Due(COMPACT, f"{found.delete_share:.0%} of its rows are deleted")
+    more = found.files - max(files_before, found.fewest_files(largest))
+    cost = found.scan_cost(largest)
+    if more >= policy.files and cost > policy.scan_cost:
+        return Due(COMPACT, f"a scan costs {cost:.2f} times what it would rewritten ({found.files} files)")
+    return None
+
+
+def expiry(policy: Upkeep, times: Collection[int], now: int) -> Due | None:
+    """``times``: when the snapshots were made that no branch's end and no tag keeps, and ``now``, in milliseconds."""
+    oldest_first = sorted(times)[: -policy.snapshots]
+    old = bisect_left(oldest_first, now - policy.every_snapshot_minutes * MINUTE)
+    if old < policy.snapshots:
+        return None
+    return Due(EXPIRE, f"{old} of {len(times)} snapshots are older than {policy.every_snapshot_minutes} minutes")
+
+
+def tag(tags: Collection[str], now: int) -> str | None:
+    """The name of the tag that keeps the current snapshot for longer than the others; None: this hour has one."""
+    name = datetime.fromtimestamp(now / 1000, UTC).strftime("hour-%Y%m%dT%H")
+    return None if name in tags else name

@@ -1,0 +1,31 @@
+"""What is asked of a table's upkeep, in its spec."""
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Upkeep(BaseModel):
+    """When a table is rewritten, and how long its history is kept.
+
+    ``target_file_mib``: the size that files are packed to; less in a table that has fewer than
+    :data:`FILES_BEFORE_FULL_SIZE` of them. ``scan_cost``: a table whose scan is estimated to cost more than this times
+    what it would cost rewritten is rewritten, once ``files`` have come; ``delete_share``: so is one with a larger share
+    of its rows deleted, and so is every file.
+    ``sort``: whether rewritten files are sorted by the key. ``every_snapshot_minutes``: for how long every snapshot is
+    kept; ``snapshots``: and always so many of the newest; ``snapshots_days``: and one an hour for so long, by a tag.
+    ``orphans_days``: files that no snapshot knows are deleted at this age; an age that no write and no reader reaches.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    target_file_mib: int = Field(default=512, ge=8)
+    scan_cost: float = Field(default=1.15, gt=1)
+    files: int = Field(default=12, ge=2)
+    delete_share: float = Field(default=0.1, gt=0, le=1)
+    sort: Literal["none", "key"] = "none"
+    every_snapshot_minutes: int = Field(default=60, ge=5)
+    snapshots_days: int = Field(default=7, ge=1)
+    snapshots: int = Field(default=20, ge=2)
+    orphans_days: int = Field(default=3, ge=1)
+    orphans_every_hours: int = Field(default=24, ge=1)

@@ -1,0 +1,93 @@
+"""Work: the tasks themselves, through Iceberg's own actions. Killed at any moment, each leaves at most files that no
+snapshot knows, which the removal of orphans deletes once they are old.
+"""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from pipelines.failpoints import failpoint
+from pipelines.iceberg import LakeTable
+from pipelines.maintenance.health import MIB, Health
+from pipelines.maintenance.plan import MINUTE, tag
+from pipelines.maintenance.policy import Upkeep
+
+HOUR = 60 * MINUTE
+# What a compaction rewrites at once, so that a batch doesn't wait for long: what is left is the next one's.
+GROUP_BYTES = 256 * MIB
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a task did: files and bytes (or snapshots) that went, and came in their place."""
+
+    removed: int = 0
+    added: int = 0
+    bytes: int = 0
+
+
+def compact(session: SparkSession, table: LakeTable, policy: Upkeep, found: Health, keys: tuple[str, ...]) -> Done:
+    """Pack small files together, and write files anew of which much is deleted. One commit."""
+    target = found.target_bytes(policy.target_file_mib * MIB)
+    options = {
+        "target-file-size-bytes": target, "min-file-size-bytes": target // 2, "max-file-size-bytes": 2 * target,
+        "min-input-files": 2, "delete-ratio-threshold": policy.delete_share, "delete-file-threshold": 3,
+        "max-file-group-size-bytes": GROUP_BYTES, "remove-dangling-deletes": "true",
+        # Nothing else writes meanwhile, and there are no equality deletes, which a file's age would matter to.
+        "use-starting-sequence-number": "false",
+    }  # fmt: skip
+    failpoint("before-compaction")
+    action = _actions(session).rewriteDataFiles(table.java)
+    if policy.sort == "key" and keys:
+        order = _jvm(session).org.apache.iceberg.SortOrder.builderFor(table.java.schema())
+        for key in keys:
+            order = order.asc(key)
+        action = action.sort(order.build())
+    result = _with(action, options).execute()
+    failpoint("after-compaction")
+    return Done(
+        int(result.rewrittenDataFilesCount()) + int(result.removedDeleteFilesCount()),
+        int(result.addedDataFilesCount()), int(result.rewrittenBytesCount()),
+    )  # fmt: skip
+
+
+def expire(table: LakeTable, policy: Upkeep, now: int) -> Done:
+    """Give up old snapshots, and delete the files that only they had; an hour's first one is kept, by a tag."""
+    java = table.java
+    name = tag(list(java.refs()), now)
+    if name is not None and java.currentSnapshot() is not None:
+        age = policy.snapshots_days * 24 * HOUR
+        java.manageSnapshots().createTag(name, java.currentSnapshot().snapshotId()).setMaxRefAgeMs(name, age).commit()
+    before = table.snapshot_times()
+    failpoint("before-expiry")
+    java.expireSnapshots().expireOlderThan(now - policy.every_snapshot_minutes * MINUTE).retainLast(
+        policy.snapshots
+    ).cleanExpiredFiles(True).commit()
+    failpoint("after-expiry")
+    java.refresh()
+    return Done(removed=len(before) - len(table.snapshot_times()))
+
+
+def remove_orphans(session: SparkSession, table: LakeTable, policy: Upkeep) -> Done:
+    """Delete files of the table's folder that no snapshot knows, once they are old."""
+    older = round(time.time() * 1000) - policy.orphans_days * 24 * HOUR
+    action = _actions(session).deleteOrphanFiles(table.java).usePrefixListing(True)
+    result = action.olderThan(older).execute()
+    return Done(removed=sum(1 for _ in result.orphanFileLocations()))
+
+
+def _actions(session: SparkSession) -> Any:
+    return _jvm(session).org.apache.iceberg.spark.actions.SparkActions.get(session._jsparkSession)
+
+
+def _jvm(session: SparkSession) -> Any:
+    return session._jvm
+
+
+def _with(action: Any, options: Mapping[str, object]) -> Any:
+    for name, value in options.items():
+        action = action.option(name, str(value))
+    return action

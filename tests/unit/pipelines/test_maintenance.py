@@ -1,0 +1,107 @@
+"""What a table needs, and that nothing it is rewritten by changes its rows or its ledger."""
+
+import time
+
+import pytest
+from pyspark.sql import SparkSession
+
+from pipelines import ledger
+from pipelines.account import Account
+from pipelines.iceberg import Lake
+from pipelines.maintenance import plan
+from pipelines.maintenance.health import MIB, Health
+from pipelines.maintenance.keeper import Keeper
+from pipelines.maintenance.plan import COMPACT, EXPIRE, MINUTE, ORPHANS
+from pipelines.maintenance.policy import Upkeep
+from tests.unit.pipelines.harness import Topic, create, delete, update
+
+POLICY = Upkeep()
+COMPACTIONS = [
+    ("new and whole", Health(1000, 0, 1, 0, MIB), 0, False),
+    ("a few small files", Health(1000, 50, 6, 5, MIB), 0, False),
+    ("many small files", Health(1000, 50, 10, 10, MIB), 0, True),
+    ("as many as the last compaction had left", Health(1000, 50, 10, 10, MIB), 20, False),
+    ("much is deleted", Health(1000, 500, 1, 1, MIB), 0, True),
+    ("large files, which cost little to open", Health(10**9, 0, 40, 0, 40 * 512 * MIB), 0, False),
+]
+
+
+@pytest.mark.parametrize(("label", "found", "before", "due"), COMPACTIONS, ids=[case[0] for case in COMPACTIONS])
+def test_a_table_is_rewritten_when_that_pays(label: str, found: Health, before: int, due: bool) -> None:
+    assert (plan.compaction(POLICY, found, before) is not None) is due
+
+
+def test_a_small_tables_files_are_small() -> None:
+    largest = 512 * MIB
+    sizes = [Health(bytes=size * MIB).target_bytes(largest) // MIB for size in (1, 200, 1600, 10**6)]
+    assert sizes == [8, 12, 100, 512]
+
+
+def test_snapshots_are_given_up_once_there_are_enough_old_ones() -> None:
+    now = 1_000_000 * MINUTE
+    recent = [now - minutes * MINUTE for minutes in range(60)]
+    old = [now - minutes * MINUTE for minutes in range(61, 81)]
+    assert plan.expiry(POLICY, recent, now) is None
+    assert plan.expiry(POLICY, [*recent, *old[:-1]], now) is None
+    assert plan.expiry(POLICY, [*recent, *old], now) is not None
+    assert plan.expiry(POLICY, old, now) is None, "so many are always kept"
+
+
+def test_an_hour_has_one_tag() -> None:
+    name = plan.tag([], 0)
+    assert name == "hour-19700101T00"
+    assert plan.tag([name], 59 * MINUTE) is None
+    assert plan.tag([name], 60 * MINUTE) == "hour-19700101T01"
+
+
+class Later:
+    """A clock that is so many minutes ahead."""
+
+    def __init__(self, minutes: int) -> None:
+        self.minutes = minutes
+
+    def __call__(self) -> float:
+        return time.time() + self.minutes * 60
+
+
+def test_rows_and_ledger_survive_their_upkeep(spark: SparkSession) -> None:
+    topic, policy = Topic(spark), Upkeep(files=5, snapshots=3, sort="key")
+    mirror = topic.mirror()
+    for number in range(8):
+        events = [create(10 * number + 1, number, "a"), update(10 * number + 2, max(0, number - 1), f"b{number}")]
+        topic.apply(mirror, topic.batch(events), number)
+    topic.apply(mirror, topic.batch([delete(90, 3)]), 8)
+    rows, counts = topic.rows(), topic.assert_ledger_is_whole()
+    keeper, account = Keeper(policy, clock=Later(90)), Account("mirror")
+    account.look(Lake(spark), "shop", topic.table)
+    before = account.known
+    assert [due.task for due in keeper.due(account)] == [COMPACT, EXPIRE]
+
+    compacted, expired = (keeper.do(due, account, spark, 9, ("id",)) for due in keeper.due(account))
+    assert compacted.before.files > 9
+    assert (compacted.after.data_files, compacted.after.delete_files) == (1, 0)
+    assert (expired.done.removed, expired.after.snapshots) == (expired.before.snapshots + 1 - 3 - 1, 4)
+    assert keeper.due(account) == []
+    assert topic.rows() == rows
+    account.look(Lake(spark), "shop", topic.table)
+    assert account.known == before
+    history = ledger.commits(topic.summaries())
+    assert ledger.problems(history, complete=False) == []
+    assert ledger.add_up(history).counts == counts
+    # The mirror goes on with it, and what it says then is added to the total.
+    topic.apply(topic.mirror(), topic.batch([update(100, 1, "z")]), 10)
+    history = ledger.commits(topic.summaries())
+    assert ledger.problems(history, complete=False) == []
+    assert ledger.add_up(history).counts == counts + ledger.Counts(merged=1)
+    assert {key: name for key, name, _ in topic.rows()}[1] == "z"
+
+
+def test_a_file_that_no_snapshot_knows_goes_once_it_is_old(spark: SparkSession) -> None:
+    topic = Topic(spark)
+    topic.apply(topic.mirror(), topic.batch([create(1, 1, "a")]), 0)
+    keeper, account = Keeper(POLICY, clock=Later(25 * 60)), Account("mirror")
+    account.look(Lake(spark), "shop", topic.table)
+    assert [due.task for due in keeper.due(account)] == [ORPHANS]
+    done = keeper.do(keeper.due(account)[0], account, spark, 1, ("id",))
+    assert done.done.removed == 0, "none is old"
+    assert topic.rows() == [(1, "a", "d")]
