@@ -99,7 +99,7 @@ class Account:
             entry = ledger.Commit(batch, offsets, self._untold, self._lost)
             total = ledger.add_up([*ledger.newest(self.table.summaries()), entry])
         summary = ledger.summary(self._pipeline, batch, offsets, reached, self._untold, self._lost, total)
-        self.table.commit_nothing(summary)
+        self.table.commit_nothing(summary, tidy=balanced)
         self._told(reached)
 
     def _told(self, reached: ledger.Ledger) -> None:

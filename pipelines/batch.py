@@ -18,9 +18,12 @@ from pipelines.failpoints import failpoint
 from pipelines.history import TopicHistory
 from pipelines.holds import Holds
 from pipelines.ledger import Counts, Ranges
+from pipelines.maintenance.rounds import Maintenance
+from pipelines.pace import Pace
 from pipelines.parking import Parking
 from pipelines.part import Outcome, Part
 from pipelines.planned import OffsetLog
+from pipelines.position import EndOffsets, PositionPublisher, told
 from pipelines.profile import TopicProfile, profile
 from pipelines.registry import SchemaRegistry
 from pipelines.resyncs import Resyncs
@@ -34,15 +37,19 @@ from pipelines.topic import Topic
 
 PIPELINE = "mirror"
 TABLES_SIDE_BY_SIDE = 5
+# What a batch that commits nothing leaves for upkeep.
+IDLE_SECONDS = 5.0
 
 
 class BatchMirror:
     """What ``foreachBatch`` calls. A batch ends with every table committed or held, or raises and is tried again."""
 
     def __init__(
-        self, spark: SparkSession, settings: MirrorSettings, stop: Event, log: BoundLogger, holds: Holds, specs: Specs
+        self, spark: SparkSession, settings: MirrorSettings, stop: Event, log: BoundLogger, specs: Specs
     ) -> None:
-        self._settings, self._stop, self._log, self._holds = settings, stop, log, holds
+        self._settings, self._stop, self._log, self._holds = settings, stop, log, Holds()
+        self._publisher = PositionPublisher(settings.kafka_bootstrap, log)
+        self._pace, self._maintenance = Pace(specs.freshness_seconds), Maintenance(spark, specs, log)
         self._registry = SchemaRegistry(str(settings.schema_registry_url))
         self._letters = DeadLetters(spark, settings.kafka_bootstrap, PIPELINE)
         self._history = TopicHistory(settings.kafka_bootstrap, settings.max_offsets_per_trigger)
@@ -85,9 +92,25 @@ class BatchMirror:
                 self._tables[topic].pass_over(planned[topic])
         finally:
             batch.unpersist()
+        self._publisher.publish(told(self._ends(number), self._holds.all()))
         if any(outcome.rows or outcome.reread or outcome.schema_changes or outcome.swept for outcome in outcomes):
             failpoint("before-checkpoint")
             self._report(number, outcomes, profiled - started, time.monotonic() - started)
+        self._rest(number, outcomes, started)
+
+    def _rest(self, number: int, outcomes: list[Outcome], started: float) -> None:
+        """Wait until the next batch is due, and keep the tables in order meanwhile."""
+        took, behind, committed = time.monotonic() - started, False, False
+        for outcome in outcomes:
+            if outcome.committed:
+                committed = True
+                self._maintenance.committed(outcome.topic)
+        if committed:
+            behind = sum(outcome.rows for outcome in outcomes) >= self._settings.max_offsets_per_trigger // 2
+        until = started + took + (self._pace.pause(took, behind) if committed else 0.0)
+        free = {topic: mirror for topic, mirror in self._tables.items() if not self._holds.held(topic)}
+        self._maintenance.run(free, number, until if committed else time.monotonic() + IDLE_SECONDS)
+        self._stop.wait(max(0.0, until - time.monotonic()))
 
     def _is_due(self, topic: str, has_records: bool, news: bool) -> bool:
         if self._holds.held(topic):
@@ -120,6 +143,11 @@ class BatchMirror:
         if self._holds.put(topic, error, positions):
             told = {} if isinstance(error, StopPipeline) else {"exc_info": error}
             self._log.error("table_held", topic=topic, reason=self._holds.all()[topic].reason, **told)
+
+    def _ends(self, number: int) -> EndOffsets:
+        """Where the batch ends in every topic."""
+        ranges = self._offsets.ranges(number)
+        return {topic: {partition: end for partition, (_, end) in by.items()} for topic, by in ranges.items()}
 
     def _planned(self, number: int) -> dict[str, Ranges]:
         """The batch's offset ranges by topic of a table. A topic that has nothing yet is left out."""

@@ -112,9 +112,11 @@ class LakeTable:
         self._table.refresh()
         self._properties = None
 
-    def commit_nothing(self, summary: Mapping[str, str]) -> None:
-        """Commit a snapshot that changes no row and carries ``summary``."""
-        append = self._table.newFastAppend()
+    def commit_nothing(self, summary: Mapping[str, str], tidy: bool = False) -> None:
+        """Commit a snapshot that changes no row and carries ``summary``. ``tidy``: it leaves delete files out which no
+        data file needs any more, and merges manifests where there are many.
+        """
+        append = self._table.newAppend() if tidy else self._table.newFastAppend()
         for key, value in summary.items():
             append = append.set(key, value)
         append.commit()

@@ -1,6 +1,5 @@
 """The mirror's process: one streaming query from the captured topics to the lake, until it is told to stop."""
 
-import json
 import shutil
 import signal
 import time
@@ -15,11 +14,9 @@ from structlog.stdlib import BoundLogger
 from pipelines import failpoints, spec
 from pipelines.batch import BatchMirror
 from pipelines.history import outrun
-from pipelines.holds import Holds
 from pipelines.lease import Lease
 from pipelines.log import json_log
 from pipelines.planned import OffsetLog
-from pipelines.position import PositionPublisher, told
 from pipelines.read import read_stream
 from pipelines.session import abandon, leave, start_session
 from pipelines.settings import MirrorSettings
@@ -69,27 +66,23 @@ def _run(
         # ledger says what of that is news, and whether anything is lost.
         log.warning("checkpoint_given_up", because="Kafka doesn't hold any more what it would go on with")
         shutil.rmtree(settings.checkpoint)
-    holds = Holds()
     query = (
         read_stream(spark, settings)
         .writeStream.queryName("mirror")
-        .foreachBatch(BatchMirror(spark, settings, stop, log, holds, specs))
+        .foreachBatch(BatchMirror(spark, settings, stop, log, specs))
         .option("checkpointLocation", str(settings.checkpoint))
         .trigger(processingTime=TRIGGER)
         .start()
     )
-    publisher = PositionPublisher(settings.kafka_bootstrap, log)
     alive = settings.state_dir / "alive"
     while query.isActive and lease.held() and not stop.wait(POLL_SECONDS):
         alive.touch()
-        _publish(query, publisher, holds)
     if query.isActive and not stop.is_set():
         log.error("lost_lease", why="Kafka didn't answer for long, or another mirror of this source works now")
         abandon(spark, 1)
     if not stop.is_set():
         return _failed(query, log)
     _finish_batch(query)
-    _publish(query, publisher, holds)
     log.info("stopped")
     return 0
 
@@ -100,12 +93,6 @@ def _finish_batch(query: StreamingQuery) -> None:
     while query.isActive and query.status["isTriggerActive"] and time.monotonic() < patience:
         time.sleep(POLL_SECONDS)
     query.stop()
-
-
-def _publish(query: StreamingQuery, publisher: PositionPublisher, holds: Holds) -> None:
-    progress = query.lastProgress
-    if progress is not None:
-        publisher.publish(told(json.loads(progress.json)["sources"][0]["endOffset"] or {}, holds.all()))
 
 
 def _failed(query: StreamingQuery, log: BoundLogger) -> int:

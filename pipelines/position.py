@@ -12,7 +12,7 @@ from structlog.stdlib import BoundLogger
 
 from pipelines.holds import Hold
 
-EndOffsets = dict[str, dict[str, int]]
+EndOffsets = Mapping[str, Mapping[int, int]]
 Told = dict[tuple[str, int], tuple[int, str]]
 
 GROUP = "lakehouse.mirror"
@@ -24,15 +24,14 @@ METADATA_CHARACTERS = 1000
 def told(end_offsets: EndOffsets, held: Mapping[str, Hold]) -> Told:
     """Topic and partition to the offset to publish and its metadata.
 
-    ``end_offsets``: of the last finished batch, topic to partition to the offset after the last, as Spark's progress
-    gives them.
+    ``end_offsets``: of a batch whose tables are committed or held, topic to partition to the offset after the last.
     """
     positions: Told = {}
     for topic, by_partition in end_offsets.items():
         hold = held.get(topic)
         for partition, end in by_partition.items():
-            reached = int(end) if hold is None else min(int(end), hold.positions.get(int(partition), 0))
-            positions[topic, int(partition)] = (reached, "" if hold is None else hold.reason[:METADATA_CHARACTERS])
+            reached = end if hold is None else min(end, hold.positions.get(partition, 0))
+            positions[topic, partition] = (reached, "" if hold is None else hold.reason[:METADATA_CHARACTERS])
     return positions
 
 

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args
 
 import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from pipelines.errors import PipelineError
+from pipelines.maintenance.policy import Upkeep
 
 DIRECTORY = Path(__file__).parent / "specs"
 DEFAULTS = "defaults.yaml"
@@ -42,6 +43,7 @@ class TableSpec(BaseModel):
 
     table: str
     schema_changes: SchemaPolicy = SchemaPolicy()
+    upkeep: Upkeep = Upkeep()
 
 
 class Defaults(BaseModel):
@@ -50,6 +52,8 @@ class Defaults(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     schema_changes: SchemaPolicy = SchemaPolicy()
+    upkeep: Upkeep = Upkeep()
+    freshness_seconds: float = Field(default=10.0, ge=1, le=3600)
 
 
 class Specs:
@@ -61,10 +65,23 @@ class Specs:
     def schema_policy(self, schema: str, name: str) -> SchemaPolicy:
         """A table's policy: its own words, and the defaults where it has none."""
         spec = self._tables.get(f"{schema}.{name}")
-        if spec is None:
-            return self._defaults.schema_changes
-        said = spec.schema_changes.model_dump(include=spec.schema_changes.model_fields_set)
-        return self._defaults.schema_changes.model_copy(update=said)
+        return (
+            self._defaults.schema_changes if spec is None else _over(self._defaults.schema_changes, spec.schema_changes)
+        )
+
+    def upkeep(self, schema: str, name: str) -> Upkeep:
+        """A table's upkeep, likewise."""
+        spec = self._tables.get(f"{schema}.{name}")
+        return self._defaults.upkeep if spec is None else _over(self._defaults.upkeep, spec.upkeep)
+
+    @property
+    def freshness_seconds(self) -> float:
+        """How old what readers see may be, at most, while the mirror keeps up."""
+        return self._defaults.freshness_seconds
+
+
+def _over(defaults: Model, said: Model) -> Model:
+    return defaults.model_copy(update={name: getattr(said, name) for name in said.model_fields_set})
 
 
 def load(directory: Path = DIRECTORY) -> Specs:
@@ -102,7 +119,7 @@ def _complaints(error: ValidationError) -> Iterator[str]:
     for found in error.errors():
         where = ".".join(str(part) for part in found["loc"]) or "the file"
         if found["type"] == "extra_forbidden":
-            known = [*TableSpec.model_fields, *SchemaPolicy.model_fields]
+            known = [*TableSpec.model_fields, *Defaults.model_fields, *SchemaPolicy.model_fields, *Upkeep.model_fields]
             yield f"unknown key {where}{_meant(str(found['loc'][-1]), known)}"
         elif found["type"] == "literal_error":
             yield f"{where} is {found['input']!r}, not one of {', '.join(get_args(Policy))}"

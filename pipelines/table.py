@@ -1,6 +1,7 @@
 """One table's share of a batch: ledger → decode → admit → fold → evolve → merge."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 
@@ -68,6 +69,27 @@ class TableMirror:
     def pass_over(self, planned: ledger.Ranges) -> None:
         """Note that a batch held no record of the topic, only offsets without one."""
         self._account.pass_over(planned)
+
+    @property
+    def source_table(self) -> tuple[str, str]:
+        """The source's schema and table."""
+        return self._topic.table
+
+    @property
+    def lake_name(self) -> str:
+        """``namespace.table`` of the lake."""
+        schema, name = self._topic.table
+        return f"{evolve.lake_namespace(self._rules.source, schema)}.{name}"
+
+    @contextmanager
+    def between_batches(self, session: SparkSession) -> Iterator[Account]:
+        """The table's account as it is now, for commits that change no row."""
+        self._look(session)
+        try:
+            yield self._account
+        except BaseException:
+            self._account.forget()
+            raise
 
     def mirror(self, planned: Part, schema_changed: bool = False) -> Outcome:
         """Bring a batch's part of the topic into the table. What the ledger already holds is skipped, and what lies

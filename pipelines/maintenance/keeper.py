@@ -1,5 +1,6 @@
 """Keeper: looks at each mirrored table from time to time, and does what it needs. See infra/decisions/024."""
 
+import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -7,6 +8,7 @@ from dataclasses import dataclass, field
 from pyspark.sql import SparkSession
 
 from pipelines.account import Account
+from pipelines.evolve import KEY_COLUMNS
 from pipelines.maintenance import plan, work
 from pipelines.maintenance.health import Health, health
 from pipelines.maintenance.plan import COMPACT, EXPIRE, ORPHANS, Due
@@ -24,6 +26,14 @@ class Task:
     before: Health
     after: Health
     seconds: float
+
+    def told(self) -> dict[str, object]:
+        """What a line of the log says of it."""
+        return {
+            "removed": self.done.removed, "added": self.done.added, "bytes": self.done.bytes,
+            "files": [self.before.files, self.after.files],
+            "snapshots": [self.before.snapshots, self.after.snapshots], "ms": round(self.seconds * 1000),
+        }  # fmt: skip
 
 
 @dataclass
@@ -43,20 +53,21 @@ class Keeper:
         if asked:
             return [Due(task, "asked for") for task in (COMPACT, EXPIRE, ORPHANS)]
         times = list(table.snapshot_times().values())
-        found = [
-            plan.compaction(self.policy, health(table.summary, len(times)), self._files),
-            plan.expiry(self.policy, times, now),
-        ]
+        state = health(table.summary, len(times))
+        # Delete files that a compaction has made useless are left out by the commits after it.
+        self._files = min(self._files, state.files)
+        found = [plan.compaction(self.policy, state, self._files), plan.expiry(self.policy, times, now)]
         if self.clock() - self._swept > self.policy.orphans_every_hours * 3600:
             found.append(Due(ORPHANS, f"every {self.policy.orphans_every_hours} hours"))
         return [due for due in found if due is not None]
 
-    def do(self, due: Due, account: Account, session: SparkSession, batch: int, keys: tuple[str, ...]) -> Task:
+    def do(self, due: Due, account: Account, session: SparkSession, batch: int) -> Task:
         """Do one task. Raises what Iceberg raises; the table is as it was then, or as if the task had been done."""
         table, started = account.table, time.monotonic()
         assert table is not None
         before = health(table.summary, len(table.snapshot_times()))
         if due.task == COMPACT:
+            keys = json.loads(table.properties.get(KEY_COLUMNS, "[]"))
             done = work.compact(session, table, self.policy, before, keys)
         elif due.task == EXPIRE:
             account.enter_state(account.reached, batch, balanced=True)

@@ -3,7 +3,7 @@ snapshot knows, which the removal of orphans deletes once they are old.
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,7 +29,7 @@ class Done:
     bytes: int = 0
 
 
-def compact(session: SparkSession, table: LakeTable, policy: Upkeep, found: Health, keys: tuple[str, ...]) -> Done:
+def compact(session: SparkSession, table: LakeTable, policy: Upkeep, found: Health, keys: Sequence[str]) -> Done:
     """Pack small files together, and write files anew of which much is deleted. One commit."""
     target = found.target_bytes(policy.target_file_mib * MIB)
     options = {

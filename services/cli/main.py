@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from services.cli import continuous, dlq, resync, schema, tables
+from services.cli import continuous, dlq, maintain, resync, schema, tables
 from services.cli.output import CHECK_FAILED, expected_errors, out, print_json, progress
 from services.verify.history import TableHistory, histories
 from services.verify.position import wait_until_visible
@@ -29,6 +29,7 @@ app.add_typer(tables.app, name="table")
 app.add_typer(dlq.app, name="dlq")
 app.add_typer(schema.app, name="schema")
 app.add_typer(resync.app)
+app.add_typer(maintain.app)
 app.add_typer(continuous.app)
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]

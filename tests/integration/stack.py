@@ -63,6 +63,9 @@ class Stack:
                 shutil.copytree(source, self.folder / name, ignore=shutil.ignore_patterns("__pycache__"))
             else:
                 shutil.copy(source, self.folder / name)
+        # As fresh as can be: tests wait for what they have written.
+        defaults = self.folder / "pipelines/specs/defaults.yaml"
+        defaults.write_text(defaults.read_text().replace("freshness_seconds: 10", "freshness_seconds: 1"))
         (self.folder / ".lakehouse").mkdir()
         (self.folder / ".lakehouse/toolchain").symlink_to(CHECKOUT / ".lakehouse/toolchain")
         with ExitStack() as open_sockets:

@@ -51,7 +51,7 @@ def test_a_table_that_goes_on_is_as_new() -> None:
 def test_a_held_tables_position_is_its_own_and_says_why() -> None:
     holds = Holds(Clock())
     holds.put("held", StopPipeline("mend it"), {0: 5, 1: 99})
-    ends = {"held": {"0": 10, "1": 20, "2": 30}, "free": {"0": 7}}
+    ends = {"held": {0: 10, 1: 20, 2: 30}, "free": {0: 7}}
     assert told(ends, holds.all()) == {
         ("held", 0): (5, "mend it"), ("held", 1): (20, "mend it"), ("held", 2): (0, "mend it"), ("free", 0): (7, ""),
     }  # fmt: skip

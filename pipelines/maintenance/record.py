@@ -1,0 +1,120 @@
+"""Record: what was done for which table, and what people ask for, in two tables of the lake."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from pipelines.deadletters import NAMESPACE
+from pipelines.iceberg import Lake
+from pipelines.maintenance.keeper import Task
+from pipelines.maintenance.plan import Due
+
+HISTORY, REQUESTS = "maintenance", "maintenance_requests"
+PATIENCE_MINUTES = 60
+# The task of the row that ends what was done for a request.
+ANSWERED = "answered"
+
+
+def _schema(**columns: str) -> dict[str, Any]:
+    fields = [
+        {"id": number, "name": name, "required": False, "type": kind}
+        for number, (name, kind) in enumerate(columns.items(), 1)
+    ]
+    return {"type": "struct", "schema-id": 0, "fields": fields}
+
+
+HISTORY_SCHEMA = _schema(
+    table="string", task="string", why="string", at="timestamptz", seconds="double", removed="long", added="long",
+    bytes="long", files_before="long", files_after="long", snapshots_before="long", snapshots_after="long",
+    request="string", error="string",
+)  # fmt: skip
+_COLUMNS = "table string, task string, why string, at timestamp, seconds double, removed long, added long, bytes long,\
+ files_before long, files_after long, snapshots_before long, snapshots_after long, request string, error string"
+
+
+class Record:
+    """The table of what was done. Rows are kept until ``flush``, so that it isn't one more table of small files."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._session, self._lake = spark.newSession(), Lake(spark)
+        self._rows: list[tuple[object, ...]] = []
+
+    def done(self, task: Task, request: str | None) -> None:
+        """A task was done."""
+        self._rows.append((
+            task.table, task.due.task, task.due.why, datetime.now(UTC), task.seconds, task.done.removed,
+            task.done.added, task.done.bytes, task.before.files, task.after.files, task.before.snapshots,
+            task.after.snapshots, request, None,
+        ))  # fmt: skip
+
+    def failed(self, table: str, due: Due, error: str, request: str | None) -> None:
+        """A task was not done."""
+        nothing = [None] * 8
+        self._rows.append((table, due.task, due.why, datetime.now(UTC), *nothing, request, error))
+
+    def answered(self, table: str, request: "Request") -> None:
+        """Everything was done that a request asked for, or tried."""
+        nothing = [None] * 8
+        self._rows.append((table, ANSWERED, None, datetime.now(UTC), *nothing, request.id, None))
+
+    def flush(self) -> None:
+        """Write what is new, in one commit. Raises what Spark raises; the rows are kept then."""
+        if not self._rows:
+            return
+        if self._lake.table(NAMESPACE, HISTORY) is None:
+            self._lake.create(NAMESPACE, HISTORY, HISTORY_SCHEMA, {"comment": "What was done to keep tables small"})
+        rows = self._session.createDataFrame(self._rows, _COLUMNS).coalesce(1)
+        rows.writeTo(f"lake.{NAMESPACE}.{HISTORY}").append()
+        self._rows.clear()
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a person has asked for a table (``namespace.name``): what is due, or ``everything``."""
+
+    id: str
+    table: str
+    everything: bool
+
+
+class Requests:
+    """What people have asked for and isn't done, as of the last ``refresh``."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._session, self._lake = spark.newSession(), Lake(spark)
+        self._seen: int | None = None
+        self._taken: set[str] = set()
+        self._open: dict[str, Request] = {}
+
+    def refresh(self) -> None:
+        """Look again, if anything has come since. What was asked long ago is left alone."""
+        table = self._lake.table(NAMESPACE, REQUESTS)
+        if table is None or table.snapshot_id == self._seen:
+            return
+        asked = self._session.table(table.sql_name).where(
+            f"at > current_timestamp() - interval {PATIENCE_MINUTES} minutes"
+        )
+        if (done := self._lake.table(NAMESPACE, HISTORY)) is not None:
+            history = (
+                self._session.table(done.sql_name).where(F.col("task") == ANSWERED).select(F.col("request").alias("id"))
+            )
+            asked = asked.join(F.broadcast(history), "id", "left_anti")
+        found = [Request(row.id, row.table, row.everything) for row in asked.collect() if row.id not in self._taken]
+        self._open |= {request.table: request for request in found}
+        self._seen = table.snapshot_id
+
+    def of(self, table: str) -> Request | None:
+        """What is asked for a table."""
+        return self._open.get(table)
+
+    def tables(self) -> set[str]:
+        """Those for which something is asked."""
+        return set(self._open)
+
+    def close(self, request: Request) -> None:
+        """It is dealt with."""
+        self._taken.add(request.id)
+        self._open.pop(request.table, None)

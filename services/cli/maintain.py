@@ -1,0 +1,91 @@
+"""`lakehouse maintain`: what tables need to stay small and fast, and having it done."""
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from pipelines import spec
+from services.cli.output import CHECK_FAILED, UNUSABLE, expected_errors, fail, out, print_json, progress, size
+from services.maintain.ask import Answer, ask
+from services.maintain.tables import Need, needs
+from services.verify.lake import open_catalog
+from services.verify.settings import StackSettings
+
+HELP = """Keep tables small and fast: rewrite small files, give up old snapshots, delete files nobody refers to.
+
+The mirror does this by itself, between its batches, as each table's spec says. This asks it to do now what is due, or
+with `--now` all of it, and waits. Examples:
+
+    lakehouse maintain --dry-run
+
+    lakehouse maintain orders --now
+"""
+
+app = typer.Typer(rich_markup_mode="markdown")
+
+
+@app.command("maintain", help=HELP)
+def maintain(
+    names: Annotated[list[str] | None, typer.Argument(metavar="[TABLE]…", help="`orders` or `shop.orders`.")] = None,
+    now: Annotated[bool, typer.Option("--now", help="Everything, whether it is due or not.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what is due.")] = False,
+    timeout: Annotated[float, typer.Option(min=1, help="Seconds to wait for the mirror.")] = 600.0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Maintain tables."""
+    with expected_errors(as_json), progress(not as_json) as on_progress:
+        settings = StackSettings.load()
+        try:
+            specs = spec.load()
+        except spec.SpecError as error:
+            fail(str(error), UNUSABLE, as_json)
+        catalog = open_catalog(settings)
+        found = needs(catalog, settings, specs, names or ())
+        answers = None
+        if not dry_run:
+            chosen = [need.table for need in found if now or need.due]
+            answers = ask(catalog, chosen, now, timeout, on_progress)
+    if as_json:
+        print_json({"tables": [asdict(need) for need in found], "done": [asdict(a) for a in answers or ()],
+                    "dry_run": dry_run})  # fmt: skip
+    elif answers is None:
+        _print_needs(found)
+    else:
+        _print_answers(answers)
+    if any(answer.error for answer in answers or ()):
+        raise typer.Exit(CHECK_FAILED)
+
+
+def _print_needs(found: list[Need]) -> None:
+    grid = Table("table")
+    for name in ("rows", "deleted", "data files", "delete files", "size", "snapshots", "scan cost"):
+        grid.add_column(name, justify="right")
+    grid.add_column("due")
+    for need in found:
+        h = need.health
+        grid.add_row(
+            need.table, f"{h.records - h.deleted:,}", f"{h.delete_share:.0%}", f"{h.data_files:,}",
+            f"{h.delete_files:,}", size(h.bytes), f"{h.snapshots:,}", f"{need.scan_cost:.2f}",
+            "; ".join(f"{due.task}: {due.why}" for due in need.due) or "-",
+        )  # fmt: skip
+    out.print(grid)
+
+
+def _print_answers(answers: list[Answer]) -> None:
+    if not answers:
+        out.print("Nothing was due.")
+        return
+    grid = Table("table", "task", "why")
+    for name in ("files", "snapshots", "rewritten", "seconds"):
+        grid.add_column(name, justify="right")
+    for answer in answers:
+        if answer.error:
+            grid.add_row(answer.table, answer.task, f"failed: {answer.error}", "", "", "", "")
+            continue
+        grid.add_row(
+            answer.table, answer.task, answer.why, f"{answer.files_before} → {answer.files_after}",
+            f"{answer.snapshots_before} → {answer.snapshots_after}", size(answer.bytes or 0), f"{answer.seconds:.1f}",
+        )  # fmt: skip
+    out.print(grid)

@@ -1,0 +1,1 @@
+"""Maintenance, from outside: what tables need, asking the mirror for it, and what was done."""

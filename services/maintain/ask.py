@@ -1,0 +1,91 @@
+"""Asking the mirror for upkeep, through a table of the lake, and waiting for what it has done."""
+
+import time
+import uuid
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+from pyiceberg.catalog import Catalog
+from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
+from pyiceberg.expressions import In
+from pyiceberg.schema import Schema
+from pyiceberg.types import BooleanType, NestedField, StringType, TimestamptzType
+
+from pipelines.deadletters import NAMESPACE
+from pipelines.maintenance.record import ANSWERED, HISTORY, REQUESTS
+from services.errors import LakehouseError
+from services.verify.progress import OnProgress, Progress, silent
+
+POLL_SECONDS = 1.0
+_SCHEMA = Schema(
+    NestedField(1, "id", StringType(), required=True),
+    NestedField(2, "table", StringType(), required=True),
+    NestedField(3, "everything", BooleanType(), required=True),
+    NestedField(4, "at", TimestamptzType(), required=True),
+)
+_ARROW = pa.schema([
+    pa.field("id", pa.string(), nullable=False), pa.field("table", pa.string(), nullable=False),
+    pa.field("everything", pa.bool_(), nullable=False), pa.field("at", pa.timestamp("us", tz="UTC"), nullable=False),
+])  # fmt: skip
+
+
+class NotMaintained(LakehouseError):
+    """What was asked for isn't done in time. The message says what to look at."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One task that was done, or failed, for a table."""
+
+    table: str
+    task: str
+    why: str
+    seconds: float | None
+    files_before: int | None
+    files_after: int | None
+    snapshots_before: int | None
+    snapshots_after: int | None
+    bytes: int | None
+    error: str | None
+
+
+def ask(
+    catalog: Catalog, names: Iterable[str], everything: bool, timeout: float, on_progress: OnProgress = silent
+) -> list[Answer]:
+    """Ask for the tables' upkeep, and wait until all is done. Raises NotMaintained after ``timeout`` seconds: what was
+    asked is done all the same, if the mirror gets to it within the hour.
+    """
+    rows = [{"id": str(uuid.uuid4()), "table": name, "everything": everything, "at": datetime.now(UTC)}
+            for name in names]  # fmt: skip
+    if not rows:
+        return []
+    catalog.create_namespace_if_not_exists(NAMESPACE)
+    catalog.create_table_if_not_exists((NAMESPACE, REQUESTS), _SCHEMA).append(pa.Table.from_pylist(rows, _ARROW))
+    identifiers = [str(row["id"]) for row in rows]
+    deadline = time.monotonic() + timeout
+    while True:
+        found = list(_rows(catalog, identifiers))
+        done = {row["table"] for row in found if row["task"] == ANSWERED}
+        on_progress(Progress("upkeep", "waiting for the mirror", len(done), len(rows)))
+        if len(done) == len(rows):
+            names_of = Answer.__dataclass_fields__
+            return [Answer(**{name: row[name] for name in names_of}) for row in found if row["task"] != ANSWERED]
+        if time.monotonic() > deadline:
+            left = ", ".join(sorted({str(row["table"]) for row in rows} - done))
+            raise NotMaintained(
+                f"not done after {timeout:.0f} s: {left}. The mirror does it between two batches, as long as it runs"
+                " and the table isn't held (`make status`, `lakehouse table list`)."
+            )
+        time.sleep(POLL_SECONDS)
+
+
+def _rows(catalog: Catalog, identifiers: list[str]) -> Iterator[dict[str, Any]]:
+    try:
+        table = catalog.load_table((NAMESPACE, HISTORY))
+    except (NoSuchTableError, NoSuchNamespaceError):
+        return
+    rows = table.scan(row_filter=In(term="request", literals=set(identifiers))).to_arrow().to_pylist()
+    yield from sorted(rows, key=lambda row: row["at"])

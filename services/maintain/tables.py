@@ -1,0 +1,63 @@
+"""What the mirrored tables need now, by the catalog's metadata: what the mirror itself would see."""
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from pyiceberg.catalog import Catalog
+from pyiceberg.table import Table
+
+from pipelines.maintenance import plan
+from pipelines.maintenance.health import MIB, Health, health
+from pipelines.maintenance.plan import Due
+from pipelines.spec import Specs
+from services.verify.errors import CannotVerify
+from services.verify.lake import tables
+from services.verify.settings import StackSettings
+
+
+@dataclass(frozen=True)
+class Need:
+    """A table (``namespace.name``), its health, what a scan is estimated to cost as a multiple of the cost if it were
+    rewritten now, and what is due.
+    """
+
+    table: str
+    health: Health
+    scan_cost: float
+    due: list[Due]
+
+
+def needs(catalog: Catalog, settings: StackSettings, specs: Specs, names: Iterable[str] = ()) -> list[Need]:
+    """Of the named tables (``table``, ``namespace.table``), or all. Raises CannotVerify for a name that none has."""
+    found = {".".join(table.name()[-2:]): table for table in tables(catalog, settings)}
+    wanted = set(names)
+    unknown = wanted - {called for name in found for called in _called(name)}
+    if unknown:
+        raise CannotVerify(f"no table of the lake is called {', '.join(sorted(unknown))} (`lakehouse table list`).")
+    chosen = {name: table for name, table in found.items() if not wanted or wanted & _called(name)}
+    return [_need(name, table, specs) for name, table in chosen.items() if _source(table) is not None]
+
+
+def _called(name: str) -> set[str]:
+    return {name, name.split(".", 1)[1], f"lake.{name}"}
+
+
+def _source(table: Table) -> tuple[str, str] | None:
+    properties = table.properties
+    if "lakehouse.source-table" not in properties:
+        return None
+    return properties["lakehouse.source-schema"], properties["lakehouse.source-table"]
+
+
+def _need(name: str, table: Table, specs: Specs) -> Need:
+    source, snapshot = _source(table), table.current_snapshot()
+    assert source is not None
+    policy = specs.upkeep(*source)
+    kept = {ref.snapshot_id for ref in table.metadata.refs.values()}
+    times = [s.timestamp_ms for s in table.snapshots() if s.snapshot_id not in kept]
+    summary = snapshot.summary.additional_properties if snapshot and snapshot.summary else {}
+    state = health(summary, len(table.snapshots()))
+    due = [plan.compaction(policy, state, 0), plan.expiry(policy, times, round(time.time() * 1000))] if snapshot else []
+    cost = state.scan_cost(policy.target_file_mib * MIB)
+    return Need(name, state, cost, [task for task in due if task is not None])

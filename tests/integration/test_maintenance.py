@@ -1,0 +1,30 @@
+"""Tables are kept small while they are mirrored: rows, ledger and readers never notice."""
+
+from tests.integration.stack import Stack, wait_until
+
+
+def test_tables_are_rewritten_and_their_history_is_given_up_while_they_are_mirrored(stack: Stack) -> None:
+    stack.sql("CREATE TABLE kept (id bigint PRIMARY KEY, note text)",
+              "INSERT INTO kept SELECT g, 'a' FROM generate_series(1, 50) g")  # fmt: skip
+    stack.assert_equal("kept")
+    for number in range(3):
+        stack.sql(f"UPDATE kept SET note = 'b{number}' WHERE id <= 20", "DELETE FROM kept WHERE id % 10 = 5",
+                  f"INSERT INTO kept VALUES ({100 + number}, 'c')")  # fmt: skip
+        stack.lakehouse("wait")
+    before = stack.lakehouse("table", "show", "kept")
+    assert before["data_files"] > 3
+    (need,) = stack.lakehouse("maintain", "kept", "--dry-run")["tables"]
+    assert [due["task"] for due in need["due"]] == ["compact"], "much of it is deleted"
+    with stack.workload():
+        done = {answer["task"]: answer for answer in stack.lakehouse("maintain", "--now")["done"]
+                if answer["table"] == "shop.kept"}  # fmt: skip
+        assert done.keys() == {"compact", "expire", "remove orphans"}
+        assert not any(answer["error"] for answer in done.values())
+        reached = stack.positions()
+        wait_until(lambda: stack.positions() > reached + 50)
+    after = stack.lakehouse("table", "show", "kept")
+    assert (after["data_files"], after["rows"]) == (1, before["rows"])
+    assert stack.lakehouse("maintain", "kept")["done"] == [], "nothing is due any more"
+    stack.assert_equal()
+    (ledger,) = stack.lakehouse("verify", "--ledger", "kept")["tables"]
+    assert ledger["complete"]
