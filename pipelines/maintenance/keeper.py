@@ -54,8 +54,6 @@ class Keeper:
             return [Due(task, "asked for") for task in (COMPACT, EXPIRE, ORPHANS)]
         times = list(table.snapshot_times().values())
         state = health(table.summary, len(times))
-        # Delete files that a compaction has made useless are left out by the commits after it.
-        self._files = min(self._files, state.files)
         found = [plan.compaction(self.policy, state, self._files), plan.expiry(self.policy, times, now)]
         if self.clock() - self._swept > self.policy.orphans_every_hours * 3600:
             found.append(Due(ORPHANS, f"every {self.policy.orphans_every_hours} hours"))
@@ -65,15 +63,15 @@ class Keeper:
         """Do one task. Raises what Iceberg raises; the table is as it was then, or as if the task had been done."""
         table, started = account.table, time.monotonic()
         assert table is not None
-        before = health(table.summary, len(table.snapshot_times()))
+        before, now = health(table.summary, len(table.snapshot_times())), round(self.clock() * 1000)
         if due.task == COMPACT:
             keys = json.loads(table.properties.get(KEY_COLUMNS, "[]"))
             done = work.compact(session, table, self.policy, before, keys)
         elif due.task == EXPIRE:
             account.enter_state(account.reached, batch, balanced=True)
-            done = work.expire(table, self.policy, round(self.clock() * 1000))
+            done = work.expire(table, self.policy, now)
         else:
-            done = work.remove_orphans(session, table, self.policy)
+            done = work.remove_orphans(session, table, self.policy, now)
             self._swept = self.clock()
         table.java.refresh()
         after = health(table.summary, len(table.snapshot_times()))

@@ -2,8 +2,8 @@
 snapshot knows, which the removal of orphans deletes once they are old.
 """
 
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,7 +35,7 @@ def compact(session: SparkSession, table: LakeTable, policy: Upkeep, found: Heal
     options = {
         "target-file-size-bytes": target, "min-file-size-bytes": target // 2, "max-file-size-bytes": 2 * target,
         "min-input-files": 2, "delete-ratio-threshold": policy.delete_share, "delete-file-threshold": 3,
-        "max-file-group-size-bytes": GROUP_BYTES, "remove-dangling-deletes": "true",
+        "max-file-group-size-bytes": GROUP_BYTES,
         # Nothing else writes meanwhile, and there are no equality deletes, which a file's age would matter to.
         "use-starting-sequence-number": "false",
     }  # fmt: skip
@@ -48,10 +48,28 @@ def compact(session: SparkSession, table: LakeTable, policy: Upkeep, found: Heal
         action = action.sort(order.build())
     result = _with(action, options).execute()
     failpoint("after-compaction")
-    return Done(
-        int(result.rewrittenDataFilesCount()) + int(result.removedDeleteFilesCount()),
-        int(result.addedDataFilesCount()), int(result.rewrittenBytesCount()),
-    )  # fmt: skip
+    table.java.refresh()
+    removed = int(result.rewrittenDataFilesCount()) + int(result.removedDeleteFilesCount())
+    removed += _drop_useless_deletes(session, table)
+    return Done(removed, int(result.addedDataFilesCount()), int(result.rewrittenBytesCount()))
+
+
+def _drop_useless_deletes(session: SparkSession, table: LakeTable) -> int:
+    """Take out the delete files that concern no data file any more: Iceberg leaves some, and counts their rows."""
+    java, manifests = table.java, _jvm(session).org.apache.iceberg.ManifestFiles
+    if table.java.currentSnapshot().deleteManifests(java.io()).isEmpty():
+        return 0
+    with closing(java.newScan().planFiles()) as tasks:
+        used = {str(delete.location()) for task in _each(tasks) for delete in task.deletes()}
+    update, count = java.newRowDelta(), 0
+    for manifest in java.currentSnapshot().deleteManifests(java.io()):
+        with closing(manifests.readDeleteManifest(manifest, java.io(), java.specs())) as deletes:
+            for delete in _each(deletes):
+                if str(delete.location()) not in used:
+                    update, count = update.removeDeletes(delete.copy()), count + 1
+    if count:
+        update.commit()
+    return count
 
 
 def expire(table: LakeTable, policy: Upkeep, now: int) -> Done:
@@ -71,9 +89,9 @@ def expire(table: LakeTable, policy: Upkeep, now: int) -> Done:
     return Done(removed=len(before) - len(table.snapshot_times()))
 
 
-def remove_orphans(session: SparkSession, table: LakeTable, policy: Upkeep) -> Done:
+def remove_orphans(session: SparkSession, table: LakeTable, policy: Upkeep, now: int) -> Done:
     """Delete files of the table's folder that no snapshot knows, once they are old."""
-    older = round(time.time() * 1000) - policy.orphans_days * 24 * HOUR
+    older = now - policy.orphans_days * 24 * HOUR
     action = _actions(session).deleteOrphanFiles(table.java).usePrefixListing(True)
     result = action.olderThan(older).execute()
     return Done(removed=sum(1 for _ in result.orphanFileLocations()))
@@ -81,6 +99,13 @@ def remove_orphans(session: SparkSession, table: LakeTable, policy: Upkeep) -> D
 
 def _actions(session: SparkSession) -> Any:
     return _jvm(session).org.apache.iceberg.spark.actions.SparkActions.get(session._jsparkSession)
+
+
+def _each(iterable: Any) -> Iterator[Any]:
+    """The items of a Java Iterable that isn't a Collection."""
+    found = iterable.iterator()
+    while found.hasNext():
+        yield found.next()
 
 
 def _jvm(session: SparkSession) -> Any:

@@ -1,6 +1,7 @@
 """What a table needs, and that nothing it is rewritten by changes its rows or its ledger."""
 
 import time
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
@@ -77,10 +78,11 @@ def test_rows_and_ledger_survive_their_upkeep(spark: SparkSession) -> None:
     before = account.known
     assert [due.task for due in keeper.due(account)] == [COMPACT, EXPIRE]
 
-    compacted, expired = (keeper.do(due, account, spark, 9, ("id",)) for due in keeper.due(account))
+    compacted, expired = (keeper.do(due, account, spark, 9) for due in keeper.due(account))
     assert compacted.before.files > 9
-    assert compacted.after.data_files == 1
-    assert (expired.done.removed, expired.after.snapshots) == (expired.before.snapshots + 1 - 3 - 1, 4)
+    assert (compacted.after.data_files, compacted.after.delete_files, compacted.after.deleted) == (1, 0, 0)
+    assert compacted.after.records == len(rows)
+    assert (expired.done.removed, expired.after.snapshots) == (expired.before.snapshots + 1 - 3, 3)
     assert keeper.due(account) == []
     assert topic.rows() == rows
     account.look(Lake(spark), "shop", topic.table)
@@ -90,9 +92,6 @@ def test_rows_and_ledger_survive_their_upkeep(spark: SparkSession) -> None:
     assert ledger.add_up(history).counts == counts
     # The mirror goes on with it, and what it says then is added to the total.
     topic.apply(topic.mirror(), topic.batch([update(100, 1, "z")]), 10)
-    account.look(Lake(spark), "shop", topic.table)
-    left = expired.after.delete_files
-    assert int(account.table.summary["total-delete-files"]) == left + 1 == 1
     history = ledger.commits(topic.summaries())
     assert ledger.problems(history, complete=False) == []
     assert ledger.add_up(history).counts == counts + ledger.Counts(merged=1)
@@ -102,9 +101,14 @@ def test_rows_and_ledger_survive_their_upkeep(spark: SparkSession) -> None:
 def test_a_file_that_no_snapshot_knows_goes_once_it_is_old(spark: SparkSession) -> None:
     topic = Topic(spark)
     topic.apply(topic.mirror(), topic.batch([create(1, 1, "a")]), 0)
-    keeper, account = Keeper(POLICY, clock=Later(25 * 60)), Account("mirror")
+    account = Account("mirror")
     account.look(Lake(spark), "shop", topic.table)
-    assert [due.task for due in keeper.due(account)] == [ORPHANS]
-    done = keeper.do(keeper.due(account)[0], account, spark, 1, ("id",))
-    assert done.done.removed == 0, "none is old"
+    orphan = Path(account.table.java.location()) / "data/orphan.parquet"
+    orphan.write_bytes(b"left by a killed writer")
+    for minutes, removed in ((25 * 60, 0), (4 * 24 * 60, 1)):
+        keeper = Keeper(POLICY, clock=Later(minutes), _swept=0)
+        assert [due.task for due in keeper.due(account)] == [ORPHANS]
+        assert keeper.do(keeper.due(account)[0], account, spark, 1).done.removed == removed
+        assert keeper.due(account) == []
+    assert not orphan.exists()
     assert topic.rows() == [(1, "a", "d")]
