@@ -47,6 +47,8 @@ ENGINE_CONF = {
     "spark.sql.session.timeZone": "UTC",
     # Every table has stages of its own, and compiling one again costs more than running it.
     "spark.sql.codegen.cache.maxEntries": "5000",
+    # PySpark looks up the line of Python behind every expression, by several calls into the JVM each.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.ui.retainedJobs": "100",
     "spark.ui.retainedStages": "100",
