@@ -1,5 +1,6 @@
 """Preparing the source database, as its administrator."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import psycopg
@@ -7,7 +8,15 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_e
 from tenacity.nap import sleep_using_event
 
 from pipelines.sources.postgres.capture import HEARTBEAT_TABLE, ROLE, SLOT, Capture, prepare_sql
-from pipelines.sources.postgres.capture_tables import LeftOut, left_out, read_names, read_states
+from pipelines.sources.postgres.capture_tables import (
+    LeftOut,
+    Mode,
+    classify,
+    left_out,
+    misnamed,
+    read_names,
+    read_states,
+)
 from pipelines.sources.postgres.signals import ask_for_snapshot
 from services.capture.continuity import Mark, SourceNow
 from services.capture.errors import NotReady, Refused
@@ -65,6 +74,17 @@ class Source:
                     ask_for_snapshot(connection, *name.split(".", 1))
         except psycopg.Error as error:
             raise NotReady(f"the snapshot can't be asked for: {_line(error)}; see `make logs s=source-db`") from None
+
+    def tables_of(self, schemas: Sequence[str]) -> tuple[frozenset[str], frozenset[str]]:
+        """The captured tables of these schemas: those with a key, and those without. Raises NotReady."""
+        try:
+            with self._connect() as connection:
+                unusable = misnamed(self.settings.source_name, read_names(connection, SLOT))
+                found = [classify(s, unusable) for s in read_states(connection, schemas) if not s.is_partition]
+        except psycopg.Error as error:
+            raise NotReady(f"the source can't be looked at: {_line(error)}; see `make logs s=source-db`") from None
+        keyed = frozenset(table.name for table in found if table.mode is Mode.KEYED)
+        return keyed, frozenset(table.name for table in found if table.mode is not Mode.LEFT_OUT) - keyed
 
     def look(self) -> SourceNow:
         """What tells whether the connector can go on. Raises NotReady."""

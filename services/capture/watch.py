@@ -7,7 +7,7 @@ from structlog.stdlib import BoundLogger
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential
 from tenacity.nap import sleep_using_event
 
-from pipelines.sources.postgres.capture import connector_config
+from pipelines.sources.postgres.capture import connector_config, schemas_added
 from pipelines.sources.postgres.capture_tables import LeftOut
 from services.capture import health
 from services.capture.connect import Connect, ConnectorState
@@ -82,6 +82,15 @@ class Watcher:
         before = wanted if current is None else current
         changed = sorted(key for key in wanted.keys() | before.keys() if wanted.get(key) != before.get(key))
         self.log.info("connector registered", connector=self.name, new=current is None, changed=changed)
+        added = schemas_added(self.source.capture(excluded), before)
+        if added:
+            # Their rows from before now are in no event; a table is copied row by row, told by its key.
+            keyed, others = self.source.tables_of(added)
+            self.to_copy |= keyed
+            self.log.info("schemas taken in", schemas=added, to_copy=sorted(keyed))
+            if others:
+                self.log.warning("rows of tables without a key", tables=sorted(others),
+                                 next="those from before now are missing until `lakehouse resync --all`")  # fmt: skip
 
     def _look(self) -> None:
         state = self.connect.state(self.name)

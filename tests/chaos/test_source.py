@@ -137,19 +137,20 @@ def test_a_schema_that_is_captured_later(stack: Stack) -> None:
         "CREATE SCHEMA billing",
         "CREATE TABLE billing.orders (id bigint PRIMARY KEY, note text)",
         "INSERT INTO billing.orders SELECT g, 'before' FROM generate_series(1, 300) g",
-        "CREATE TABLE billing.notes (note text)",
-        "ALTER TABLE billing.notes REPLICA IDENTITY FULL",
-        "INSERT INTO billing.notes VALUES ('a'), ('a'), ('b')",
     )
     settings = stack.folder / ".env"
     settings.write_text(settings.read_text().replace("CAPTURED_SCHEMAS=public", "CAPTURED_SCHEMAS=public,billing"))
     assert stack.setting("CAPTURED_SCHEMAS") == "public,billing"
     stack.up()
     stack.sql(
+        "CREATE TABLE billing.notes (note text)",
+        "INSERT INTO billing.notes VALUES ('a'), ('a'), ('b')",
         "UPDATE billing.orders SET note = 'after' WHERE id <= 100",
         "DELETE FROM billing.orders WHERE id > 200",
         "DELETE FROM billing.notes WHERE ctid = (SELECT min(ctid) FROM billing.notes)",
     )
+    # The rows from before are copied beside the stream, once the connector runs with its new schemas.
+    wait_until(lambda: stack.lakehouse("verify", "billing.orders", ok=(0, 1))["equal"])
     stack.assert_equal()
     compared = {table["table"] for table in stack.lakehouse("verify", "billing.orders", "billing.notes")["tables"]}
     assert compared == {"billing.orders", "billing.notes"}
@@ -160,10 +161,8 @@ def test_a_schema_that_is_captured_later(stack: Stack) -> None:
 
 
 def test_a_tenfold_burst(stack: Stack) -> None:
-    with stack.workload(rate=4, seed=84):
-        before = stack.positions()
-        wait_until(lambda: stack.positions() > before)
-        with stack.workload(rate=40, seed=85):
-            until = stack.transactions() + 2000
-            wait_until(lambda: stack.transactions() > until)
+    for seed, rate in ((84, 4), (85, 40), (86, 4)):
+        with stack.workload(rate, seed):
+            until = stack.transactions() + 50 * rate
+            wait_until(lambda goal=until: stack.transactions() > goal)
     stack.assert_equal()

@@ -1,7 +1,7 @@
 """How PostgreSQL is captured: the SQL that prepares a source, and the settings of its Debezium connector. Pure."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -72,6 +72,12 @@ class Capture:
     generated: tuple[str, ...] = ()
     escaped: bool = False
     slot: str = SLOT
+
+
+def schemas_added(capture: Capture, before: Mapping[str, str]) -> tuple[str, ...]:
+    """The captured schemas that a connector with the configuration ``before`` didn't read."""
+    known = before.get("schema.include.list", "").split(",")
+    return tuple(schema for schema in capture.schemas if _pattern(schema) not in known)
 
 
 def connector_config(capture: Capture) -> dict[str, str]:

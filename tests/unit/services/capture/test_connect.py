@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from pipelines.sources.postgres.capture import Capture, connector_config, literal, quote
+from pipelines.sources.postgres.capture import Capture, connector_config, literal, quote, schemas_added
 from services.capture.connect import Connect
 from services.capture.errors import NotReady, Refused
 
@@ -55,12 +55,16 @@ def test_errors_say_what_to_do(status: int, error: type[Exception]) -> None:
         connect(status, {"message": "because"}).configure("shop", {})
 
 
-def config(**changed: Any) -> dict[str, str]:
+def capture(**changed: Any) -> Capture:
     given: dict[str, Any] = {
         "host": "source-db", "port": 5442, "database": "shop", "source_name": "shop", "schemas": ("public", "a,b.c"),
         "registry_url": "http://registry", "unavailable_value": "__unavailable__", "topic_partitions": 4,
     }  # fmt: skip
-    return connector_config(Capture(**given | changed))
+    return Capture(**given | changed)
+
+
+def config(**changed: Any) -> dict[str, str]:
+    return connector_config(capture(**changed))
 
 
 def test_settings_hold_no_secret_and_are_texts() -> None:
@@ -87,3 +91,9 @@ def test_names_are_patterns_of_themselves_only() -> None:
 )
 def test_quoting(render: Any, given: str, rendered: str) -> None:
     assert render(given) == rendered
+
+
+def test_schemas_that_are_captured_later_are_told() -> None:
+    before = config()
+    assert schemas_added(capture(schemas=("public", "a,b.c", "a,bxc", "b")), before) == ("a,bxc", "b")
+    assert schemas_added(capture(schemas=("public",)), before) == ()
