@@ -1,0 +1,9 @@
+"""The systems that are measured."""
+
+from tests.bench.systems.base import Job, Launch, System
+from tests.bench.systems.lakehouse import Lakehouse
+from tests.bench.systems.spark import Append, Tutorial
+
+SYSTEMS: dict[str, System] = {found.name: found for found in (Lakehouse(), Append(), Tutorial())}
+
+__all__ = ["SYSTEMS", "Job", "Launch", "System"]
