@@ -154,7 +154,7 @@ COMPONENTS: Mapping[str, Component] = {
     "catalog": _jars("catalog", "Iceberg REST catalog", _as_they_are),
     "spark": _jars("spark", "Jars for Spark", _as_they_are),
     "flink": _jars("flink", "Flink, which the benchmark measures", _as_they_are),
-    "iceberg-sink": _jars("iceberg-sink", "Iceberg's sink of Kafka Connect, which the benchmark measures", _as_they_are),
+    "iceberg-sink": _jars("iceberg-sink", "Iceberg's sink of Connect, which the benchmark measures", _as_they_are),
 }
 OPTIONAL = frozenset({"dev", "faults", "flink", "iceberg-sink"})
 DEFAULT = tuple(name for name in COMPONENTS if name not in OPTIONAL)

@@ -1,4 +1,4 @@
-"""Compaction as Iceberg brings it, by Spark: what a table's owner would run to keep scans as cheap as a fresh table's."""
+"""Compaction as Iceberg brings it, by Spark: what a table's owner would run to keep scans cheap."""
 
 import json
 import subprocess

@@ -94,15 +94,12 @@ def percentile(values: Sequence[float], share: float) -> float:
 
 
 def caught_up(changes: Ages, since: float, within: float) -> float | None:
-    """When, from ``since`` on, the prefix was again no older than ``within`` seconds, and stayed so; None if never."""
-    late = [
-        seen
-        for then, seen in zip(changes.committed, changes.visible, strict=True)
-        if seen >= since and seen - then > within
-    ]
-    after = [seen for seen in changes.visible if seen >= since]
-    if not after:
-        return None
-    last_late = max(late, default=since)
-    fresh = [seen for seen in after if seen >= last_late]
-    return min(fresh, default=None)
+    """When, after ``since``, a look first showed the prefix up to changes no older than ``within`` seconds, as every later
+    look did too; None if that never was.
+    """
+    newest: dict[float, float] = {}
+    for then, seen in zip(changes.committed, changes.visible, strict=True):
+        if then >= since:
+            newest[seen] = max(then, newest.get(seen, then))
+    late = [seen for seen, then in newest.items() if seen - then > within]
+    return min((seen for seen in newest if seen > max(late, default=since)), default=None)
