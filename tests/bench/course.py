@@ -105,8 +105,8 @@ class Course:
         system.clean(job, self.catalog)
         watcher = Watcher(self.catalog, system.tables(job))
         targets = job.topics.last_positions()
-        with self._started(system, job) as process:
-            first = self._until_visible(process, watcher, targets)
+        with self.started(system, job) as process:
+            first = self.until_visible(process, watcher, targets)
             seconds, cpu = time.time() - process.started, process.cpu_seconds()
             peak = process.peak_bytes()
         found = CatchUp(changes=changes, seconds=seconds, first_visible_seconds=first - process.started,
@@ -128,8 +128,8 @@ class Course:
         self.stage.published()
         watcher = Watcher(self.catalog, system.tables(job))
         targets = job.topics.last_positions()
-        with self._started(system, job) as process:
-            self._until_visible(process, watcher, targets)
+        with self.started(system, job) as process:
+            self.until_visible(process, watcher, targets)
             watcher.written = Written()
             live, _ = self._under_load(process, watcher, job, load.live_rate, load.live_seconds)
             written = replace(watcher.written)
@@ -208,7 +208,7 @@ class Course:
         arrival.look(watcher, beyond)
         self.stage.published()
 
-    def _until_visible(self, process: Measured, watcher: Watcher, targets: dict[str, set[int]]) -> float:
+    def until_visible(self, process: Measured, watcher: Watcher, targets: dict[str, set[int]]) -> float:
         """Return once every target is visible, with when the first commit was; raises Fell."""
         left = {table: set(wanted) for table, wanted in targets.items()}
         first, deadline = 0.0, time.monotonic() + self.plan.patience
@@ -232,7 +232,8 @@ class Course:
         return Measured(launch.command, launch.cwd, launch.environment, self.folder / f"{job.folder.name}.log")
 
     @contextmanager
-    def _started(self, system: System, job: Job) -> Iterator[Measured]:
+    def started(self, system: System, job: Job) -> Iterator[Measured]:
+        """The system at work, until the block ends."""
         with self._start(system, job) as process:
             yield process
 

@@ -94,8 +94,8 @@ def percentile(values: Sequence[float], share: float) -> float:
 
 
 def caught_up(changes: Ages, since: float, within: float) -> float | None:
-    """When, after ``since``, a look first showed the prefix up to changes no older than ``within`` seconds, as every later
-    look did too; None if that never was.
+    """When, after ``since``, a look first showed the prefix up to changes no older than ``within`` seconds, as every
+    later look did too; None if that never was.
     """
     newest: dict[float, float] = {}
     for then, seen in zip(changes.committed, changes.visible, strict=True):

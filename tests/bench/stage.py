@@ -9,8 +9,8 @@ import psycopg
 
 from services.verify.position import Deadline, wait_until_published
 from services.verify.settings import StackSettings
-from tests.bench.workloads import WORKLOADS
-from tests.integration.stack import Stack
+from tests.bench.workloads import CURVE, WORKLOADS
+from tests.integration.stack import PYTHON, Stack
 
 PUBLISH_SECONDS = 3600
 # The mirror's service does nothing here, but its environment is written, which the mirror that is measured runs in.
@@ -33,20 +33,14 @@ class Stage(Stack):
         """Start everything. The schemas are there before capture looks for them."""
         self.prepare()
         (self.folder / OVERLAY).write_text(json.dumps(ASIDE), encoding="utf-8")
-        schemas = ",".join(dict.fromkeys(workload.schema for workload in WORKLOADS.values()))
+        schemas = ",".join(dict.fromkeys(workload.schema for workload in (*WORKLOADS.values(), CURVE)))
         with (self.folder / ".env").open("a", encoding="utf-8") as file:
             file.write(f"CAPTURED_SCHEMAS={schemas}\n")
-        self._run([*self._runner, "up", "shop-setup"], 900)
+        self._run([PYTHON, "-m", "services.runner", "up", "shop-setup"], 900)
         with psycopg.connect(self.dsn, autocommit=True) as source:
             for schema in schemas.split(","):
                 source.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}".encode())
         self.up()
-
-    @property
-    def _runner(self) -> list[str]:
-        from tests.integration.stack import PYTHON
-
-        return [PYTHON, "-m", "services.runner"]
 
     @cached_property
     def settings(self) -> StackSettings:

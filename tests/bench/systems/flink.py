@@ -65,9 +65,9 @@ class Flink(System):
         _write_properties(folder / "flink.properties", settings)
         _write_properties(folder / "catalog.properties", lake)
         opened = [f"--add-opens={package}=ALL-UNNAMED" for package in _OPENED]
-        command = ("java", f"-Xmx{HEAP}", "-XX:+UseParallelGC", *opened,
-                   "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", str(JARS / "flink/*"), str(SOURCE), str(folder), self.mode)  # fmt: skip
-        return Launch(command, inherited(job))
+        quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
+        command = ("java", f"-Xmx{HEAP}", "-XX:+UseParallelGC", *opened, quiet, "-cp", str(JARS / "flink/*"))
+        return Launch((*command, str(SOURCE), str(folder), self.mode), inherited(job))
 
 
 class FlinkSql(Flink):

@@ -9,3 +9,7 @@ from tests.bench.workloads.wide import Wide
 WORKLOADS: dict[str, Workload] = {
     found.name: found for found in (Shop(), Wide("hot-tail"), Wide("uniform"), Wide("zipf"), Lineitem(), Events())
 }
+# The table that merge curves are measured on.
+CURVE = Wide("hot-tail", "curve")
+
+__all__ = ["CURVE", "WORKLOADS", "Workload"]

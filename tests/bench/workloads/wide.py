@@ -42,9 +42,9 @@ class Wide(SingleTable):
 
     table = "wide"
 
-    def __init__(self, distribution: Distribution) -> None:
-        self.name = distribution
-        self.schema = f"bench_{distribution.replace('-', '_')}"
+    def __init__(self, distribution: Distribution, name: str = "") -> None:
+        self.name = name or distribution
+        self.schema = f"bench_{self.name.replace('-', '_')}"
         self.keys = {self.table: ("id",)}
         self._pick = PICKS[distribution]
 
@@ -52,12 +52,23 @@ class Wide(SingleTable):
         connection.execute(f"CREATE TABLE {self.schema}.{self.table} ({COLUMNS})".encode())
 
     def steps(self, chance: random.Random, highest: int, size: int) -> Iterator[Step]:
+        loaded = highest
         while True:
             inserts = range(highest + 1, highest + 1 + round(size * INSERTS))
-            updates = tuple(sorted({self._pick(chance, highest) for _ in range(round(size * UPDATES))}))
+            updates = tuple(sorted({self._pick(chance, highest, loaded) for _ in range(round(size * UPDATES))}))
             gone = {chance.randint(1, highest) for _ in range(size - len(inserts) - round(size * UPDATES))}
             highest += len(inserts)
             yield Step(inserts, updates, tuple(sorted(gone)))
+
+    def updates(self, distribution: Distribution, chance: random.Random, highest: int, size: int) -> Step:
+        """Updates of so many keys, or of all that there are."""
+        keys: set[int] = set()
+        # Of a tail, no more keys are hot than there are near the end of it.
+        for _ in range(20 * size):
+            keys.add(PICKS[distribution](chance, highest, highest))
+            if len(keys) == size:
+                break
+        return Step(range(0), tuple(sorted(keys)))
 
     def apply(self, connection: Connection, step: Step, stamp: int) -> int:
         changed = 0
@@ -79,20 +90,20 @@ class Wide(SingleTable):
         return changed
 
 
-def _uniform(chance: random.Random, highest: int) -> int:
+def _uniform(chance: random.Random, highest: int, _loaded: int) -> int:
     return chance.randint(1, highest)
 
 
-def _zipf(chance: random.Random, highest: int) -> int:
-    """Rank with a probability of about 1 / rank, scattered over the keys."""
-    rank = int(math.exp(chance.random() * math.log(highest)))
-    return rank * SCATTER % highest + 1
+def _zipf(chance: random.Random, _highest: int, loaded: int) -> int:
+    """Rank with a probability of about 1 / rank, scattered over the keys that there were at first."""
+    rank = int(math.exp(chance.random() * math.log(loaded)))
+    return rank * SCATTER % loaded + 1
 
 
-def _hot_tail(chance: random.Random, highest: int) -> int:
+def _hot_tail(chance: random.Random, highest: int, _loaded: int) -> int:
     return max(1, highest - int(chance.expovariate(1 / TAIL_KEYS)))
 
 
-PICKS: dict[Distribution, Callable[[random.Random, int], int]] = {
+PICKS: dict[Distribution, Callable[[random.Random, int, int], int]] = {
     "uniform": _uniform, "zipf": _zipf, "hot-tail": _hot_tail,
 }  # fmt: skip
