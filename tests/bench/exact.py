@@ -69,6 +69,11 @@ class Comparison:
         """Whether there is no difference."""
         return not (self.missing or self.extra or self.twice or self.differing)
 
+    @property
+    def equal_but_for_deletes(self) -> bool:
+        """Whether it only has rows that the source had once."""
+        return not (self.missing or self.twice or self.differing)
+
     def __str__(self) -> str:
         found = {"missing": self.missing, "that the source lacks": self.extra, "there twice": self.twice}
         said = [f"{count:,} rows {what}" for what, count in found.items() if count]

@@ -78,8 +78,9 @@ class Measured:
         self._end(self._family())
 
     def tail(self, lines: int = 12) -> str:
-        """The end of its log."""
-        return "\n".join(self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:])
+        """The end of its log, without the places of a stack trace."""
+        said = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
+        return "\n".join([line[:300] for line in said if not line.startswith("\t")][-lines:])
 
     def _end(self, family: list[psutil.Process]) -> None:
         for process in family:

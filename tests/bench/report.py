@@ -140,7 +140,12 @@ def _filled(
     lines = {system: found for system, found in cells.items() if any(found)}
     used = [i for i in range(len(figures)) if any(found[i] for found in lines.values())]
     header = ["system", *(figures[i][0] for i in used)]
-    return header, [[system, *(found[i] or "-" for i in used)] for system, found in lines.items()]
+    return header, [[_named(system), *(found[i] or "-" for i in used)] for system, found in lines.items()]
+
+
+def _named(system: str) -> str:
+    """With a mark for those that are shown beside."""
+    return f"{system} (deletes left out)" if SYSTEMS[system].beside else system
 
 
 def _cell(found: Spread | None, form: str) -> str:
@@ -160,7 +165,7 @@ def _without_figures(results: Results, workload: str) -> str:
 
 def _systems(results: Results) -> str:
     names = dict.fromkeys(run.system for run in results.runs)
-    rows = [(name, SYSTEMS[name].title, SYSTEMS[name].guarantees, SYSTEMS[name].settings) for name in names]
+    rows = [(_named(name), SYSTEMS[name].title, SYSTEMS[name].guarantees, SYSTEMS[name].settings) for name in names]
     return _grid(("", "what it is", "what it guarantees", "settings"), rows)
 
 

@@ -49,7 +49,7 @@ class System(ABC):
     append_only = False
     """It keeps every event; a row's state is found by who reads."""
     beside = False
-    """It is shown, but isn't the one to beat, because it leaves something out by design."""
+    """It is shown, but isn't the one to beat: by design it leaves deletes out, and is compared without them."""
     component: str | None = None
 
     def missing(self) -> str | None:

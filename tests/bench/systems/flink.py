@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -65,9 +66,13 @@ class Flink(System):
         _write_properties(folder / "flink.properties", settings)
         _write_properties(folder / "catalog.properties", lake)
         opened = [f"--add-opens={package}=ALL-UNNAMED" for package in _OPENED]
+        # Compiled, as Flink loads the job's classes by name.
+        classes = job.folder / "classes"
+        if not classes.exists():
+            subprocess.run(["javac", "-d", classes, "-cp", str(JARS / "flink/*"), SOURCE], check=True)
         quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
-        command = ("java", f"-Xmx{HEAP}", "-XX:+UseParallelGC", *opened, quiet, "-cp", str(JARS / "flink/*"))
-        return Launch((*command, str(SOURCE), str(folder), self.mode), inherited(job))
+        command = ("java", f"-Xmx{HEAP}", "-XX:+UseParallelGC", *opened, quiet, "-cp", f"{classes}:{JARS / 'flink/*'}")
+        return Launch((*command, "Job", str(folder), self.mode), inherited(job))
 
 
 class FlinkSql(Flink):

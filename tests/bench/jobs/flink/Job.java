@@ -1,4 +1,4 @@
-// Flink beside the mirror: runs the statements of a folder until it is killed. `java Job.java FOLDER sql|changelog`
+// Flink beside the mirror: runs the statements of a folder until it is killed. `java Job FOLDER sql|changelog`
 //
 // sql: every statement of insert.sql is one INSERT of a common job.
 // changelog: every query of *.query gives rows whose last column is Debezium's letter; they go into the table that the
