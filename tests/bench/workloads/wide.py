@@ -58,7 +58,8 @@ class Wide(SingleTable):
             updates = tuple(sorted({self._pick(chance, highest, loaded) for _ in range(round(size * UPDATES))}))
             gone = {chance.randint(1, highest) for _ in range(size - len(inserts) - round(size * UPDATES))}
             highest += len(inserts)
-            yield Step(inserts, updates, tuple(sorted(gone)))
+            # A transaction changes a key once.
+            yield Step(inserts, updates, tuple(sorted(gone.difference(updates))))
 
     def updates(self, distribution: Distribution, chance: random.Random, highest: int, size: int) -> Step:
         """Updates of so many keys, or of all that there are."""
