@@ -224,12 +224,14 @@ class Course:
         return first
 
     def _must_run(self, process: Measured) -> None:
-        if not process.running:
-            raise Fell(f"its process ended\n{process.tail()}")
+        if not process.working:
+            raise Fell(f"it ended, or gave up\n{process.tail()}")
 
     def _start(self, system: System, job: Job) -> Measured:
         launch = system.launch(job)
-        return Measured(launch.command, launch.cwd, launch.environment, self.folder / f"{job.folder.name}.log")
+        return Measured(
+            launch.command, launch.cwd, launch.environment, self.folder / f"{job.folder.name}.log", launch.gives_up
+        )
 
     @contextmanager
     def started(self, system: System, job: Job) -> Iterator[Measured]:

@@ -19,9 +19,12 @@ STOP_SECONDS = 90
 class Measured:
     """A process and its descendants. CPU and memory are of all of them, of those that have ended too."""
 
-    def __init__(self, command: Sequence[str], cwd: Path, environment: Mapping[str, str], log: Path) -> None:
+    def __init__(
+        self, command: Sequence[str], cwd: Path, environment: Mapping[str, str], log: Path, gives_up: str = ""
+    ) -> None:
         log.parent.mkdir(parents=True, exist_ok=True)
-        self.log = log
+        self.log, self._gives_up = log, gives_up.encode()
+        self._said = log.stat().st_size if log.exists() else 0
         with log.open("ab") as file:
             self._process = subprocess.Popen(
                 command, cwd=cwd, env=dict(environment), stdout=file, stderr=subprocess.STDOUT, start_new_session=True
@@ -46,6 +49,15 @@ class Measured:
     def running(self) -> bool:
         """Whether the process itself still runs."""
         return self._process.poll() is None
+
+    @property
+    def working(self) -> bool:
+        """Whether it runs and hasn't said that it gives up."""
+        if not self.running or not self._gives_up:
+            return self.running
+        with self.log.open("rb") as file:
+            file.seek(self._said)
+            return self._gives_up not in file.read()
 
     def cpu_seconds(self) -> float:
         """Used since the start."""

@@ -41,7 +41,7 @@ class ConnectSink(System):
                    f"-Dlog4j2.configurationFile={job.stage.folder / 'infra/connect/log4j2.properties'}",
                    "org.apache.kafka.connect.cli.ConnectStandalone", str(job.folder / "worker.properties"),
                    str(job.folder / "sink.properties"))  # fmt: skip
-        return Launch(command, inherited(job))
+        return Launch(command, inherited(job), gives_up="Task is being killed and will not recover")
 
     def _sink(self, name: str, told: Mapping[str, str], job: Job) -> dict[str, str]:
         namespace = self.namespace(job.workload)
