@@ -56,7 +56,7 @@ verify: $(VENV)/python ## Compare source and lake row by row
 bench: dev ## This mirror and its peers on the same topics, compared (FULL=1 the long one; SYSTEMS= WORKLOADS= RUNS= narrow)
 	@$(TOOLCHAIN) preflight --runner process
 	@$(TOOLCHAIN) install
-	@$(VENV)/python -m tests.bench run $(if $(FULL),--size full) --systems '$(SYSTEMS)' --workloads '$(WORKLOADS)' $(if $(RUNS),--runs $(RUNS)) $(if $(SEED),--seed $(SEED))
+	@$(VENV)/python -m tests.bench $(if $(FULL),--size full) --systems '$(SYSTEMS)' --workloads '$(WORKLOADS)' $(if $(RUNS),--runs $(RUNS)) $(if $(SEED),--seed $(SEED))
 
 ## Development
 .PHONY: test test-model test-chaos chaos check lint format lock env setup dev

@@ -153,12 +153,13 @@ class Course:
                 self._must_run(process)
                 arrival.look(watcher, beyond)
                 time.sleep(POLL_SECONDS)
-            written = int(writer.communicate()[0])
+            told = writer.communicate()[0].split()
+            written, lasted = int(told[0]), float(told[1])
         ended, cpu_then = time.time(), process.cpu_seconds()
         found = self._the_rest(process, watcher, job, arrival, starts, beyond)
         ages_ = found.seconds
         live = Live(
-            changes=written, rate=written / (ended - began), p50=percentile(ages_, 0.5), p95=percentile(ages_, 0.95),
+            changes=written, rate=written / lasted, p50=percentile(ages_, 0.5), p95=percentile(ages_, 0.95),
             max=max(ages_), counted=len(ages_), unseen=found.unseen,
             cpu_seconds_per_minute=(cpu_then - cpu) / (ended - began) * 60,
             cpu_per_million=(process.cpu_seconds() - cpu) / written * 1e6, peak_mib=process.peak_bytes() / MEBI,
@@ -242,7 +243,7 @@ class Course:
     @contextmanager
     def _writer(self, workload: Workload, rate: float, seconds: float) -> Iterator[subprocess.Popen[str]]:
         self._phase += 1
-        command = [PYTHON, "-m", "tests.bench", "write", workload.name, "--rate", str(rate), "--seconds", str(seconds),
+        command = [PYTHON, "-m", "tests.bench.writer", workload.name, "--rate", str(rate), "--seconds", str(seconds),
                    "--seed", str(self.seed * SEED_STEP + self._phase)]  # fmt: skip
         environment = {**os.environ, "BENCH_DSN": self.stage.dsn}
         process = subprocess.Popen(command, cwd=CHECKOUT, env=environment, stdout=subprocess.PIPE, text=True)

@@ -1,6 +1,5 @@
 """`make bench`: the systems one after another on the same topics; JSON, plots and a page of what was measured."""
 
-import os
 import shutil
 import sys
 import time
@@ -87,12 +86,6 @@ def run(
     out.print(f"{where / 'README.md'} has all of it, results.json the figures.", markup=False)
     if any(it.system == "lakehouse" and it.status not in ("exact", "not installed") for it in found):
         raise typer.Exit(1)
-
-
-@app.command(hidden=True)
-def write(workload: str, rate: float = 100, seconds: float = 10, seed: int = 1) -> None:
-    """Write a live load to the source of BENCH_DSN; prints how many rows it changed."""
-    print(WORKLOADS[workload].live(os.environ["BENCH_DSN"], rate, seconds, seed))
 
 
 def _split(text: str) -> list[str]:
