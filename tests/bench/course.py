@@ -154,6 +154,8 @@ class Course:
                 arrival.look(watcher, beyond)
                 time.sleep(POLL_SECONDS)
             told = writer.communicate()[0].split()
+            if len(told) != 2:
+                raise Fell("the workload's writer failed")
             written, lasted = int(told[0]), float(told[1])
         ended, cpu_then = time.time(), process.cpu_seconds()
         found = self._the_rest(process, watcher, job, arrival, starts, beyond)
