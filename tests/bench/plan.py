@@ -40,7 +40,7 @@ QUICK = Plan(
     "quick",
     {
         "hot-tail": Load(150_000, 150_000, live_rate=1_000, live_seconds=40, restart_seconds=40),
-        "shop": Load(150_000, 30_000),
+        "shop": Load(100_000, 20_000),
         "zipf": Load(100_000, 100_000),
         "uniform": Load(100_000, 100_000),
         "lineitem": Load(200_000, 100_000),
@@ -50,6 +50,7 @@ QUICK = Plan(
 )  # fmt: skip
 # Without being asked for others.
 QUICK_WORKLOADS = ["hot-tail", "shop"]
+QUICK_SYSTEMS = ["lakehouse", "append", "flink", "connect-sink", "tutorial"]
 FULL = Plan(
     "full",
     {

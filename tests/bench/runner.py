@@ -1,6 +1,7 @@
 """`make bench`: the systems one after another on the same topics; JSON, plots and a page of what was measured."""
 
 import shutil
+import signal
 import sys
 import time
 from datetime import UTC, datetime
@@ -14,7 +15,7 @@ from rich.console import Console
 from tests.bench.course import Course
 from tests.bench.curves import curve
 from tests.bench.machine import commit, machine, versions
-from tests.bench.plan import PLANS, QUICK, QUICK_WORKLOADS
+from tests.bench.plan import PLANS, QUICK, QUICK_SYSTEMS, QUICK_WORKLOADS
 from tests.bench.report import console_table, page
 from tests.bench.results import MergePoint, Results, Run
 from tests.bench.stage import Stage
@@ -39,7 +40,7 @@ def run(
 ) -> None:
     """Measure, print the comparison, write it to .lakehouse/bench. Exit code 1 if this mirror isn't exact."""
     plan = PLANS[_known("size", [size], PLANS)[0]]
-    named = _known("systems", _split(systems), SYSTEMS) or list(SYSTEMS)
+    named = _known("systems", _split(systems), SYSTEMS) or (QUICK_SYSTEMS if plan is QUICK else list(SYSTEMS))
     wanted = _known("workloads", _split(workloads), WORKLOADS) or (QUICK_WORKLOADS if plan is QUICK else [])
     plan = plan.narrowed(wanted, runs)
     began, clock = datetime.now(UTC), time.monotonic()
@@ -47,6 +48,8 @@ def run(
     def say(text: str) -> None:
         out.print(f"{time.monotonic() - clock:7.1f} s  {text}", markup=False)
 
+    # As when it is interrupted: what was started is stopped.
+    signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(143))
     absent = {name: why for name in named if (why := SYSTEMS[name].missing()) is not None}
     for name, why in absent.items():
         say(f"{name} can't be installed: {why}")
