@@ -261,7 +261,8 @@ class Course:
     def _log_position(self) -> int:
         with psycopg.connect(self.stage.dsn, autocommit=True) as source:
             row = source.execute("SELECT (pg_current_wal_insert_lsn() - '0/0'::pg_lsn)::bigint").fetchone()
-        return int(row[0]) if row else 0
+        # The next record begins where this one ends.
+        return int(row[0]) - 1 if row else 0
 
     def _amplification(self, job: Job, written: Written, changes: int) -> Amplification:
         with psycopg.connect(self.stage.dsn, autocommit=True) as source:
