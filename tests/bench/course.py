@@ -54,6 +54,7 @@ class Course:
     say: Callable[[str], None]
     folder: Path
     _phase: int = field(default=0, init=False)
+    _changes: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
         self.catalog: Catalog = open_catalog(self.stage.settings)
@@ -63,12 +64,14 @@ class Course:
         workload, load = WORKLOADS[name], self.plan.loads[name]
         topics = Topics(self.stage.settings, workload)
         jobs = {s.name: Job(self.stage, workload, topics, self.folder / f"{s.name}-{name}") for s in systems}
-        changes = self._write_backlog(workload, load)
+        self._changes = self._write_backlog(workload, load)
         for number in range(1, self.plan.runs + 1):
             # Each run has another order, so that none is always the one after the workload's writing.
             order = systems[(number - 1) % len(systems) :] + systems[: (number - 1) % len(systems)]
             done = {}
             for system in order:
+                # What is written live is in the next run's backlog.
+                changes = self._changes
                 begun = Run(system=system.name, workload=name, number=number, status="exact")
                 job = jobs[system.name]
                 done[system.name] = self._measure(begun, partial(self._backlog, system, job, changes))
@@ -153,10 +156,7 @@ class Course:
                 self._must_run(process)
                 arrival.look(watcher, beyond)
                 time.sleep(POLL_SECONDS)
-            told = writer.communicate()[0].split()
-            if len(told) != 2:
-                raise Fell("the workload's writer failed")
-            written, lasted = int(told[0]), float(told[1])
+            written, lasted = self._told(writer)
         ended, cpu_then = time.time(), process.cpu_seconds()
         found = self._the_rest(process, watcher, job, arrival, starts, beyond)
         ages_ = found.seconds
@@ -184,12 +184,14 @@ class Course:
                     self._must_run(current)
                     arrival.look(watcher, beyond)
                     time.sleep(POLL_SECONDS)
+                self._told(writer)
             found = self._the_rest(current, watcher, job, arrival, starts, beyond)
         finally:
             if current is not process:
                 current.stop()
         at = caught_up(found, killed, RESTART_FACTOR * before.p95)
-        return Restart(seconds=None if at is None else round(at - killed, 2))
+        # At the latest when nothing was written any more and all was visible.
+        return Restart(seconds=round((at or max(found.visible)) - killed, 2))
 
     def _the_rest(self, process: Measured, watcher: Watcher, job: Job, arrival: Arrival, starts: dict[tuple[str, int],
                   int], beyond: int) -> Ages:  # fmt: skip
@@ -257,6 +259,14 @@ class Course:
             process.wait(60)
         if process.returncode != 0:
             raise Fell("the workload's writer failed")
+
+    def _told(self, writer: subprocess.Popen[str]) -> tuple[int, float]:
+        """How many rows the writer changed, in how many seconds."""
+        told = writer.communicate()[0].split()
+        if len(told) != 2:
+            raise Fell("the workload's writer failed")
+        self._changes += int(told[0])
+        return int(told[0]), float(told[1])
 
     def _log_position(self) -> int:
         with psycopg.connect(self.stage.dsn, autocommit=True) as source:

@@ -52,9 +52,9 @@ class Live(_Model):
 
 
 class Restart(_Model):
-    """After SIGKILL under the same load: until the lake was as fresh as before (1.5 times its p95)."""
+    """After SIGKILL under the same load: until the lake was as fresh as before (1.5 times its p95), or all was there."""
 
-    seconds: float | None
+    seconds: float
 
 
 class Shape(_Model):
