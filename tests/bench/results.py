@@ -52,7 +52,7 @@ class Live(_Model):
 
 
 class Restart(_Model):
-    """After SIGKILL under the same load: until the lake was as fresh as before (1.5 times its p95), or all was there."""
+    """After SIGKILL under the same load: until the lake was as fresh as before (1.5 times its p95), or all there."""
 
     seconds: float
 

@@ -4,6 +4,7 @@ import shutil
 import signal
 import sys
 import time
+from collections.abc import Collection
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import mkdtemp
@@ -73,13 +74,13 @@ def run(
         if curves or (curves is None and plan.name == "full"):
             points = curve(course)
     finally:
-        stage.make("down")
         results = Results(
             plan=plan.name, began=began.isoformat(timespec="seconds"), minutes=(time.monotonic() - clock) / 60,
             seed=seed, commit=commit(), machine=before, versions=versions(), runs=tuple(found), curve=tuple(points),
         )  # fmt: skip
         where = CHECKOUT / ".lakehouse/bench" / began.strftime("%Y%m%d-%H%M%S")
         page(results, where)
+        stage.make("down")
     if not keep:
         shutil.rmtree(folder)
     for table in console_table(results):
@@ -95,9 +96,9 @@ def _split(text: str) -> list[str]:
     return [name for name in text.replace(",", " ").split() if name]
 
 
-def _known(what: str, names: list[str], known: object) -> list[str]:
-    wrong = [name for name in names if name not in known]  # type: ignore[operator]
+def _known(what: str, names: list[str], known: Collection[str]) -> list[str]:
+    wrong = [name for name in names if name not in known]
     if wrong:
-        out.print(f"{what}: there is no {', '.join(wrong)}; choose from {', '.join(known)}")  # type: ignore[arg-type]
+        out.print(f"{what}: there is no {', '.join(wrong)}; choose from {', '.join(known)}")
         sys.exit(2)
     return names
