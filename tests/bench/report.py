@@ -23,8 +23,9 @@ later one of its key had replaced by then counts with that one; deletes leave no
 comparison only. Afterwards every table is compared with its source row by row; **a run that isn't exact has no
 figures**, only what differs. Of systems that keep every event, the newest event of each key is compared.
 
-After the SIGKILL at a quarter of that load's time the process is started again at once; counted is the time until what a
-look shows is again no older than 1.5 times the p95 from before. The next run's backlog has the live changes too.
+After the SIGKILL, at a quarter of that load's time, the process is started again at once; counted is the time until
+what a look shows is again no older than 1.5 times the p95 from before. The next run's backlog has the live changes,
+too.
 
 A scan reads every column of the table as it was left with DuckDB, delete files included, against the same rows in one
 freshly written file on the same store (the median of 5, after one to warm up). Bytes written are those of the data and

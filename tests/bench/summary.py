@@ -3,10 +3,12 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import median
+from typing import Any
 
 from tests.bench.results import Results, Run
 
-Figure = Callable[[Run], float | None]
+# None, where the run hasn't got it.
+Figure = Callable[[Run], Any]
 
 
 @dataclass(frozen=True)
