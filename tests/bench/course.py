@@ -122,8 +122,9 @@ class Course:
         })  # fmt: skip
         if system.append_only:
             return done
-        found = compact(job, system.tables(job), self.folder / "compaction", self.plan.patience)
-        return done.model_copy(update={"compaction": found})
+        compacted = compact(job, system.tables(job), self.folder / "compaction", self.plan.patience)
+        self.say(f"  {system.name}: compacted in {compacted.seconds:.1f} s")
+        return done.model_copy(update={"compaction": compacted})
 
     def _live(self, system: System, job: Job, load: Load, run: Run) -> Run:
         with psycopg.connect(self.stage.dsn, autocommit=True) as source:

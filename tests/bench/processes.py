@@ -20,10 +20,10 @@ class Measured:
     """A process and its descendants. CPU and memory are of all of them, of those that have ended too."""
 
     def __init__(
-        self, command: Sequence[str], cwd: Path, environment: Mapping[str, str], log: Path, gives_up: str = ""
+        self, command: Sequence[str], cwd: Path, environment: Mapping[str, str], log: Path, gives_up: Sequence[str] = ()
     ) -> None:
         log.parent.mkdir(parents=True, exist_ok=True)
-        self.log, self._gives_up = log, gives_up.encode()
+        self.log, self._gives_up = log, [text.encode() for text in gives_up]
         self._said = log.stat().st_size if log.exists() else 0
         with log.open("ab") as file:
             self._process = subprocess.Popen(
@@ -57,7 +57,8 @@ class Measured:
             return self.running
         with self.log.open("rb") as file:
             file.seek(self._said)
-            return self._gives_up not in file.read()
+            said = file.read()
+            return not any(text in said for text in self._gives_up)
 
     def cpu_seconds(self) -> float:
         """Used since the start."""

@@ -37,8 +37,8 @@ class Launch:
     command: tuple[str, ...]
     environment: dict[str, str]
     cwd: Path = CHECKOUT
-    gives_up: str = ""
-    """What its log says when it does nothing any more, though its process lives on."""
+    gives_up: tuple[str, ...] = ()
+    """What its log may say when it does nothing any more, though its process lives on."""
 
 
 class System(ABC):

@@ -8,6 +8,7 @@ from pipelines.kafka import create_topic
 from tests.bench.systems.base import JARS, Job, Launch, System, inherited
 
 HEAP = "1536m"
+GIVES_UP = ("Task is being killed and will not recover", 'Exception in thread "iceberg-coord"')
 COMMIT_MS = "10000"
 
 
@@ -41,7 +42,7 @@ class ConnectSink(System):
                    f"-Dlog4j2.configurationFile={job.stage.folder / 'infra/connect/log4j2.properties'}",
                    "org.apache.kafka.connect.cli.ConnectStandalone", str(job.folder / "worker.properties"),
                    str(job.folder / "sink.properties"))  # fmt: skip
-        return Launch(command, inherited(job), gives_up="Task is being killed and will not recover")
+        return Launch(command, inherited(job), gives_up=GIVES_UP)
 
     def _sink(self, name: str, told: Mapping[str, str], job: Job) -> dict[str, str]:
         namespace = self.namespace(job.workload)
