@@ -139,11 +139,14 @@ class Course:
             written = replace(watcher.written)
             self.say(f"  {system.name}: fresh within {live.p50:.1f} s (p95 {live.p95:.1f} s), "
                      f"{live.cpu_seconds_per_minute:.0f} CPU-s a minute")  # fmt: skip
-            update = {"live": live, "live_amplification": self._amplification(job, written, live.changes)}
+            restart = None
             if load.restart_seconds and not system.append_only:
-                update["restart"] = self._killed(process, watcher, system, job, load, live)
-                self.say(f"  {system.name}: after kill -9 as fresh as before within {update['restart'].seconds} s")
-        return run.model_copy(update={**update, "live_shape": self._look(system, job)})
+                restart = self._killed(process, watcher, system, job, load, live)
+                self.say(f"  {system.name}: after kill -9 as fresh as before within {restart.seconds} s")
+        return run.model_copy(update={
+            "live": live, "live_amplification": self._amplification(job, written, live.changes), "restart": restart,
+            "live_shape": self._look(system, job),
+        })  # fmt: skip
 
     def _under_load(
         self, process: Measured, watcher: Watcher, job: Job, rate: float, seconds: float

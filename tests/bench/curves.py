@@ -95,7 +95,7 @@ def _merge(
     while time.monotonic() < deadline:
         merged = sum(batch["rows"].get(topic, 0) for batch in _batches(process.log)[seen:])
         if merged >= changes:
-            return sum(b["ms"] for b in _batches(process.log)[seen:] if b["rows"].get(topic)) / 1000
+            return float(sum(b["ms"] for b in _batches(process.log)[seen:] if b["rows"].get(topic)) / 1000)
         time.sleep(0.1)
     raise TimeoutError(f"a batch of {changes} changes took longer than {course.plan.patience:.0f} s")
 
