@@ -53,8 +53,10 @@ demo: up ## Load, live traffic, broken records, a killed mirror; then the proof 
 verify: $(VENV)/python ## Compare source and lake row by row
 	@$(VENV)/lakehouse verify
 
-bench: ## (no benchmark yet)
-	@echo 'bench: there is no benchmark yet' >&2; exit 2
+bench: dev ## This mirror and its peers on the same topics, compared (FULL=1 the long one; SYSTEMS= WORKLOADS= RUNS= narrow)
+	@$(TOOLCHAIN) preflight --runner process
+	@$(TOOLCHAIN) install
+	@$(VENV)/python -m tests.bench $(if $(FULL),--size full) --systems '$(SYSTEMS)' --workloads '$(WORKLOADS)' $(if $(RUNS),--runs $(RUNS)) $(if $(SEED),--seed $(SEED))
 
 ## Development
 .PHONY: test test-model test-chaos chaos check lint format lock env setup dev

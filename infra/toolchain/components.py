@@ -153,7 +153,10 @@ COMPONENTS: Mapping[str, Component] = {
     "schema-registry": _jars("schema-registry", "Apicurio Registry", _archive),
     "catalog": _jars("catalog", "Iceberg REST catalog", _as_they_are),
     "spark": _jars("spark", "Jars for Spark", _as_they_are),
+    "flink": _jars("flink", "Flink, which the benchmark measures", _as_they_are),
+    "iceberg-sink": _jars("iceberg-sink", "Iceberg's sink of Connect, which the benchmark measures", _as_they_are),
 }
-OPTIONAL = frozenset({"dev", "faults"})
+OPTIONAL = frozenset({"dev", "faults", "flink", "iceberg-sink"})
 DEFAULT = tuple(name for name in COMPONENTS if name not in OPTIONAL)
-"""What `make up` installs; `dev` is for `make check` and `make test`, `faults` for `make proxies` and chaos."""
+"""What `make up` installs; `dev` is for `make check` and `make test`, `faults` for `make proxies` and chaos, and the
+peers `flink` and `iceberg-sink` for `make bench`, which installs them itself."""

@@ -138,5 +138,5 @@ def test_a_cleared_stamp_is_not_current(tmp_path: Path) -> None:
     assert not stamps.current("kafka", "k", tmp_path)
 
 
-def test_everything_is_installed_by_default_but_what_checks_and_faults_need() -> None:
-    assert set(installer.wanted(DEFAULT)) == set(COMPONENTS) - {"dev", "faults"}
+def test_everything_is_installed_by_default_but_what_checks_faults_and_the_benchmark_need() -> None:
+    assert set(installer.wanted(DEFAULT)) == set(COMPONENTS) - {"dev", "faults", "flink", "iceberg-sink"}

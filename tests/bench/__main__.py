@@ -1,0 +1,5 @@
+"""`python -m tests.bench`."""
+
+from tests.bench.runner import app
+
+app(prog_name="python -m tests.bench")

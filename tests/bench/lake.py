@@ -1,0 +1,129 @@
+"""The lake as somebody else sees it: what each commit added, and when that became visible to PyIceberg."""
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyiceberg.catalog import Catalog
+from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
+from pyiceberg.manifest import DataFile, DataFileContent, ManifestEntryStatus
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Snapshot
+
+LSN = "_lsn"
+Identifier = tuple[str, str]
+
+
+@dataclass
+class Written:
+    """What commits have written since they were watched. Bytes."""
+
+    snapshots: int = 0
+    data_bytes: int = 0
+    delete_bytes: int = 0
+    data_files: int = 0
+    delete_files: int = 0
+
+    @property
+    def total(self) -> int:
+        """Of data and deletes."""
+        return self.data_bytes + self.delete_bytes
+
+
+@dataclass
+class Watcher:
+    """Follows the tables of one system from commit to commit. ``tables``: the source's table to the lake's."""
+
+    catalog: Catalog
+    tables: dict[str, Identifier]
+    written: Written = field(default_factory=Written)
+    _seen: dict[Identifier, set[int]] = field(default_factory=dict)
+    _pending: dict[Identifier, list[DataFile]] = field(default_factory=dict)
+
+    def load(self, table: str) -> Table | None:
+        """The lake's table, or None while there is none."""
+        try:
+            return self.catalog.load_table(self.tables[table])
+        except (NoSuchTableError, NoSuchNamespaceError):
+            return None
+
+    def look(self) -> dict[str, tuple[Table, list[DataFile]]]:
+        """Source table to the data files that commits have added since the last look."""
+        added = {}
+        for name, identifier in self.tables.items():
+            table = self.load(name)
+            if table is None:
+                continue
+            seen = self._seen.setdefault(identifier, set())
+            fresh = [snapshot for snapshot in table.snapshots() if snapshot.snapshot_id not in seen]
+            files = [file for snapshot in fresh for file in self._added(table, snapshot)]
+            seen |= {snapshot.snapshot_id for snapshot in fresh}
+            if files:
+                added[name] = (table, files)
+        return added
+
+    def _added(self, table: Table, snapshot: Snapshot) -> Iterable[DataFile]:
+        self.written.snapshots += 1
+        vectors: set[str] = set()
+        for manifest in snapshot.manifests(table.io):
+            if manifest.added_snapshot_id != snapshot.snapshot_id:
+                continue
+            for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
+                if entry.status != ManifestEntryStatus.ADDED or entry.snapshot_id != snapshot.snapshot_id:
+                    continue
+                size = entry.data_file.file_size_in_bytes
+                if entry.data_file.content == DataFileContent.DATA:
+                    self.written.data_files += 1
+                    self.written.data_bytes += size
+                    yield entry.data_file
+                elif entry.data_file.file_path not in vectors:
+                    # One file may hold the deletion vectors of many data files.
+                    vectors.add(entry.data_file.file_path)
+                    self.written.delete_files += 1
+                    self.written.delete_bytes += size
+
+
+def highest_lsn(table: Table, file: DataFile) -> int | None:
+    """The upper bound of the log position in a file; None where it isn't told."""
+    bound = file.upper_bounds.get(table.schema().find_field(LSN).field_id) if file.upper_bounds else None
+    return None if bound is None else int.from_bytes(bound, "little", signed=True)
+
+
+def log_positions(table: Table, files: Iterable[DataFile], beyond: int) -> list[int]:
+    """The log positions greater than ``beyond`` in these files."""
+    found: list[int] = []
+    for file in files:
+        bound = highest_lsn(table, file)
+        if bound is not None and bound <= beyond:
+            continue
+        with table.io.new_input(file.file_path).open() as stream:
+            column = pq.read_table(stream, columns=[LSN]).column(0)
+        found += column.filter(pc.greater(column, beyond)).to_pylist()
+    return found
+
+
+@dataclass
+class Arrival:
+    """Log positions and when they were seen. ``positions``: source table to log position to seconds since 1970."""
+
+    positions: dict[str, dict[int, float]] = field(default_factory=dict)
+
+    def look(self, watcher: Watcher, beyond: int) -> None:
+        """Note what has become visible since the last look."""
+        for name, (table, files) in watcher.look().items():
+            found = log_positions(table, files, beyond)
+            now = time.time()
+            known = self.positions.setdefault(name, {})
+            for lsn in found:
+                known.setdefault(lsn, now)
+
+
+def drop(catalog: Catalog, namespaces: Iterable[str]) -> None:
+    """Take out these namespaces with their tables and files, as far as there are any."""
+    there = {".".join(name) for name in catalog.list_namespaces()}
+    for namespace in there.intersection(namespaces):
+        for identifier in catalog.list_tables(namespace):
+            catalog.purge_table(identifier)
+        catalog.drop_namespace(namespace)

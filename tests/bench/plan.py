@@ -1,0 +1,72 @@
+"""How much is written, for how long, how often: the sizes of the benchmark."""
+
+from dataclasses import dataclass, field, replace
+
+
+@dataclass(frozen=True)
+class Load:
+    """What one workload writes. ``rows`` are loaded, then changed ``changes`` times: the backlog.
+
+    Then, unless ``live_rate`` is 0, so many row changes a second for ``live_seconds``; and, with ``restart_seconds``,
+    once more for as long, in which the system is killed.
+    """
+
+    rows: int
+    changes: int
+    live_rate: float = 0
+    live_seconds: float = 0
+    restart_seconds: float = 0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """``patience``: seconds that a system may take for anything. ``curve_rows``: table sizes of the merge curves."""
+
+    name: str
+    loads: dict[str, Load]
+    runs: int
+    patience: float
+    curve_rows: tuple[int, ...] = ()
+    curve_batches: tuple[int, ...] = field(default=(100, 1_000, 10_000, 100_000))
+
+    def narrowed(self, workloads: list[str], runs: int | None) -> "Plan":
+        """Only these workloads, or all if none is named; another number of runs."""
+        loads = {name: load for name, load in self.loads.items() if not workloads or name in workloads}
+        return replace(self, loads=loads, runs=runs or self.runs)
+
+
+# Quick: the whole course for one workload, and for the shop's mix whether a system is exact at all, and how fast.
+QUICK = Plan(
+    "quick",
+    {
+        "hot-tail": Load(150_000, 150_000, live_rate=1_000, live_seconds=40, restart_seconds=40),
+        "shop": Load(100_000, 20_000),
+        "zipf": Load(100_000, 100_000),
+        "uniform": Load(100_000, 100_000),
+        "lineitem": Load(200_000, 100_000),
+        "events": Load(300_000, 0),
+    },
+    runs=1, patience=420,
+)  # fmt: skip
+# Without being asked for others.
+QUICK_WORKLOADS = ["hot-tail", "shop"]
+QUICK_SYSTEMS = ["lakehouse", "append", "flink", "connect-sink", "tutorial"]
+FULL = Plan(
+    "full",
+    {
+        "shop": Load(2_000_000, 300_000, live_rate=2_500, live_seconds=60, restart_seconds=60),
+        "hot-tail": Load(1_000_000, 4_000_000, live_rate=2_500, live_seconds=60, restart_seconds=60),
+        "uniform": Load(1_000_000, 4_000_000, live_rate=2_500, live_seconds=60, restart_seconds=60),
+        "zipf": Load(1_000_000, 4_000_000, live_rate=2_500, live_seconds=60, restart_seconds=60),
+        "lineitem": Load(6_000_000, 600_000, live_rate=1_000, live_seconds=60),
+        "events": Load(5_000_000, 0, live_rate=2_500, live_seconds=60),
+    },
+    runs=3, patience=7_200, curve_rows=(1_000_000, 10_000_000, 50_000_000),
+)  # fmt: skip
+# To see that everything works; its figures mean nothing.
+TINY = Plan(
+    "tiny",
+    {name: Load(2_000, 1_000, live_rate=100, live_seconds=10, restart_seconds=20) for name in FULL.loads},
+    runs=1, patience=240, curve_rows=(2_000, 8_000), curve_batches=(100,),
+)  # fmt: skip
+PLANS = {plan.name: plan for plan in (QUICK, FULL, TINY)}

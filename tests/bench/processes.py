@@ -1,0 +1,131 @@
+"""A measured system's process: started, sampled with all that it starts, killed."""
+
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import psutil
+
+SAMPLE_SECONDS = 0.25
+STOP_SECONDS = 90
+
+
+class Measured:
+    """A process and its descendants. CPU and memory are of all of them, of those that have ended too."""
+
+    def __init__(
+        self, command: Sequence[str], cwd: Path, environment: Mapping[str, str], log: Path, gives_up: Sequence[str] = ()
+    ) -> None:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        self.log, self._gives_up = log, [text.encode() for text in gives_up]
+        self._said = log.stat().st_size if log.exists() else 0
+        with log.open("ab") as file:
+            self._process = subprocess.Popen(
+                command, cwd=cwd, env=dict(environment), stdout=file, stderr=subprocess.STDOUT, start_new_session=True
+            )
+        self.started = time.time()
+        self._cpu: dict[tuple[int, float], float] = {}
+        self._peak = 0
+        self._lock = threading.Lock()
+        self._ended = threading.Event()
+        self._sampler = threading.Thread(target=self._sample_on, daemon=True)
+        self._sampler.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def running(self) -> bool:
+        """Whether the process itself still runs."""
+        return self._process.poll() is None
+
+    @property
+    def working(self) -> bool:
+        """Whether it runs and hasn't said that it gives up."""
+        if not self.running or not self._gives_up:
+            return self.running
+        with self.log.open("rb") as file:
+            file.seek(self._said)
+            said = file.read()
+            return not any(text in said for text in self._gives_up)
+
+    def cpu_seconds(self) -> float:
+        """Used since the start."""
+        self._sample()
+        with self._lock:
+            return sum(self._cpu.values())
+
+    def peak_bytes(self) -> int:
+        """The greatest resident memory seen since the start or the last `forget_peak`."""
+        self._sample()
+        return self._peak
+
+    def forget_peak(self) -> None:
+        """Let the peak begin anew."""
+        self._peak = 0
+
+    def stop(self) -> None:
+        """SIGTERM, and after a while SIGKILL, to all of them."""
+        family = self._family()
+        if self.running:
+            self._process.terminate()
+            try:
+                self._process.wait(STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+        self._end(family)
+
+    def kill(self) -> None:
+        """SIGKILL to all of them at once."""
+        self._end(self._family())
+
+    def tail(self, lines: int = 12) -> str:
+        """The end of its log, without the places of a stack trace."""
+        said = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
+        return "\n".join([line[:300] for line in said if not line.startswith("\t")][-lines:])
+
+    def _end(self, family: list[psutil.Process]) -> None:
+        for process in family:
+            try:
+                os.kill(process.pid, 0)
+                process.send_signal(signal.SIGKILL)
+            except (ProcessLookupError, psutil.NoSuchProcess):
+                continue
+        psutil.wait_procs(family, STOP_SECONDS)
+        self._process.wait(STOP_SECONDS)
+        self._ended.set()
+        self._sampler.join()
+
+    def _family(self) -> list[psutil.Process]:
+        try:
+            process = psutil.Process(self._process.pid)
+            return [process, *process.children(recursive=True)]
+        except psutil.NoSuchProcess:
+            return []
+
+    def _sample_on(self) -> None:
+        while not self._ended.wait(SAMPLE_SECONDS):
+            self._sample()
+
+    def _sample(self) -> None:
+        resident = 0
+        with self._lock:
+            for process in self._family():
+                try:
+                    times = process.cpu_times()
+                    self._cpu[process.pid, process.create_time()] = times.user + times.system
+                    resident += process.memory_info().rss
+                except psutil.NoSuchProcess:
+                    continue
+            self._peak = max(self._peak, resident)

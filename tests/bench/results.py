@@ -1,0 +1,142 @@
+"""What was measured, as it is written to results.json."""
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+
+class CatchUp(_Model):
+    """From the start of the process until the last change of the backlog was visible."""
+
+    changes: int
+    seconds: float
+    first_visible_seconds: float
+    cpu_seconds: float
+    peak_mib: float
+
+    @property
+    def rows_per_second(self) -> float:
+        """Row changes a second, the start of the process included."""
+        return self.changes / self.seconds
+
+    @property
+    def cpu_per_million(self) -> float:
+        """CPU-seconds for a million row changes."""
+        return self.cpu_seconds / self.changes * 1e6
+
+
+class Compaction(_Model):
+    """Iceberg's own rewrite of the table as the backlog left it, until scans cost what a fresh table's do."""
+
+    seconds: float
+    cpu_seconds: float
+
+
+class Live(_Model):
+    """Under a steady load. Freshness: from commit to visible, over the contiguous prefix. ``unseen``: never visible."""
+
+    changes: int
+    rate: float
+    p50: float
+    p95: float
+    max: float
+    counted: int
+    unseen: int
+    cpu_seconds_per_minute: float
+    cpu_per_million: float
+    peak_mib: float
+
+
+class Restart(_Model):
+    """After SIGKILL under the same load: until the lake was as fresh as before (1.5 times its p95), or all there."""
+
+    seconds: float
+
+
+class Shape(_Model):
+    """What is in the tables, and what reading all of it costs beside the same rows compacted."""
+
+    data_files: int
+    delete_files: int
+    deletes: int
+    snapshots: int
+    scan_seconds: float
+    compacted_seconds: float
+
+    @property
+    def scan_ratio(self) -> float:
+        """As left, of compacted."""
+        return self.scan_seconds / self.compacted_seconds
+
+
+class Amplification(_Model):
+    """Bytes that the commits wrote (data and deletes), of the bytes of the rows that were changed."""
+
+    written_bytes: int
+    changed_bytes: float
+
+    @property
+    def ratio(self) -> float:
+        """Written by changed."""
+        return self.written_bytes / self.changed_bytes
+
+
+Status = Literal["exact", "inexact", "failed", "not installed"]
+
+
+class Run(_Model):
+    """One system, one workload, once. A run that isn't exact has no figures, only ``why``."""
+
+    system: str
+    workload: str
+    number: int
+    status: Status
+    why: str = ""
+    catch_up: CatchUp | None = None
+    compaction: Compaction | None = None
+    backlog_shape: Shape | None = None
+    backlog_amplification: Amplification | None = None
+    live: Live | None = None
+    restart: Restart | None = None
+    live_shape: Shape | None = None
+    live_amplification: Amplification | None = None
+
+
+class MergePoint(_Model):
+    """One point of a curve: the merge of one batch into a table of ``rows`` rows."""
+
+    distribution: str
+    rows: int
+    batch: int
+    seconds: float
+    tries: int
+
+
+class Machine(_Model):
+    """Where it was measured."""
+
+    cores: int
+    memory_gib: float
+    processor: str
+    kernel: str
+    python: str
+    java: str
+    load_before: float
+
+
+class Results(_Model):
+    """A whole benchmark."""
+
+    plan: str
+    began: str
+    minutes: float
+    seed: int
+    commit: str
+    machine: Machine
+    versions: dict[str, str]
+    runs: tuple[Run, ...]
+    curve: tuple[MergePoint, ...] = ()
