@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from pipelines import spec
+from pipelines.maintenance.policy import Upkeep
 
 
 def _write(directory: Path, **files: str) -> Path:
@@ -22,8 +23,21 @@ def test_a_tables_words_go_before_the_defaults(tmp_path: Path) -> None:
     assert specs.schema_policy("public", "other") == spec.SchemaPolicy(drop="freeze", add="discard_value")
 
 
-def test_the_specs_of_this_repository_follow_everything() -> None:
-    assert spec.load().schema_policy("public", "orders") == spec.SchemaPolicy()
+def test_so_does_how_it_is_kept_small(tmp_path: Path) -> None:
+    specs = spec.load(_write(
+        tmp_path, defaults="freshness_seconds: 60\nupkeep: {snapshots_days: 14, files: 30}",
+        orders="table: public.orders\nupkeep: {files: 5}",
+    ))  # fmt: skip
+    assert specs.upkeep("public", "orders") == Upkeep(snapshots_days=14, files=5)
+    assert specs.upkeep("public", "other") == Upkeep(snapshots_days=14, files=30)
+    assert specs.freshness_seconds == 60
+
+
+def test_the_specs_of_this_repository_say_what_holds_without_them(tmp_path: Path) -> None:
+    ours, none = spec.load(), spec.load(tmp_path)
+    assert ours.schema_policy("public", "orders") == none.schema_policy("public", "orders") == spec.SchemaPolicy()
+    assert ours.upkeep("public", "orders") == none.upkeep("public", "orders") == Upkeep()
+    assert ours.freshness_seconds == none.freshness_seconds
 
 
 BROKEN = [
@@ -31,6 +45,8 @@ BROKEN = [
     ("table: public.a\nschema_changes: {ad: evolve}", r"unknown key schema_changes.ad \(is add meant\?\)"),
     ("table: public.a\nschema_changes: {add: ignore}", "schema_changes.add is 'ignore', not one of evolve, freeze"),
     ("table: public.a\nschema_changes: {key: discard_row}", "schema_changes.key is 'discard_row', not one of evolve"),
+    ("table: public.a\nupkeep: {file: 3}", r"unknown key upkeep.file \(is files meant\?\)"),
+    ("table: public.a\nupkeep: {files: 1}", "upkeep.files: Input should be greater than or equal to 2"),
     ("schema_changes: {}", "table: Field required"),
     ("table: [unclosed", "can't be read"),
     ("", "the file"),
