@@ -66,9 +66,11 @@ test: dev ## All tests (needs no running stack; starts what it needs)
 	@$(VENV)/python -m pytest -v -n 2 --dist loadfile --durations=15 --maxfail=3 tests/unit
 	@$(VENV)/python -m pytest -v --durations=25 --maxfail=3 tests/runner tests/integration tests/compose
 
-test-model: dev ## Random histories in random batches against a model (EXAMPLES=100)
+test-model: dev ## Random histories in random batches against a model, and against a real PostgreSQL (EXAMPLES=100)
 	@$(TOOLCHAIN) install spark
 	@MODEL_EXAMPLES=$(or $(EXAMPLES),100) $(VENV)/python -m pytest -v -s --timeout 0 tests/unit/pipelines/test_model.py tests/unit/pipelines/test_model_schema.py
+	@$(TOOLCHAIN) install && $(TOOLCHAIN) install faults
+	@SOURCE_EXAMPLES=$(or $(EXAMPLES),100) $(VENV)/python -m pytest -v --timeout 0 tests/chaos/test_model.py
 
 test-chaos: dev ## Every fault, one by one, on a stack of its own
 	@$(TOOLCHAIN) install && $(TOOLCHAIN) install faults
