@@ -165,7 +165,7 @@ def test_the_object_stores_disk_is_full_for_a_while(stack: Stack) -> None:
         shutil.copytree(kept, state, dirs_exist_ok=True)
         stack.up()
         with stack.workload():
-            _fill_for_a_while(stack, state, "XMinioStorageFull")
+            _fill_for_a_while(stack, state, "minimum free drive threshold")
             stack.assert_equal()
     finally:
         stack.make("down")
