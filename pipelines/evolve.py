@@ -128,7 +128,8 @@ def rekey(
     lake: Lake, session: SparkSession, table: LakeTable, versions: TableVersions, policy: SchemaPolicy,
     resyncing: bool = False,
 ) -> list[Change]:  # fmt: skip
-    """Give the table the columns and the key of the newest of ``versions``, and say what was changed.
+    """Give the table the columns and the key of the newest of ``versions``, and say what was changed. The key may have
+    the same columns as before, of other names or types.
 
     The table holds everything from before that version. Repeatable after a crash: the version is written down last.
     ``resyncing``: the source's rows are being read again, so that rows whose new key nobody knows may go. Raises
@@ -136,20 +137,22 @@ def rekey(
     """
     has, newest = applied(table, versions), versions.newest
     assert newest is not None
+    same = has.version is not None and has.version.key_numbers == newest.key_numbers
     wanted = restrained(has, replace(target(None, (), versions, has), keys=newest.key), policy)
     check_frozen(table, wanted)
     found = with_missing(changes(has, wanted), wanted, versions)
     differences = _impossible(has, wanted, found, versions, None)
     differences += [f"the key column {key} has a type which the lake can't hold" for key in wanted.keys
                     if key not in wanted.types]  # fmt: skip
-    differences += ["the spec freezes the key"] if policy.key == FREEZE else []
+    differences += ["the spec freezes the key"] if policy.key == FREEZE and not same else []
     _refuse(table, differences)
     free = partial(alter.set_key, was=[key for key in has.keys if key in table.column_types], keys=())
     table.alter([free, *alter.steps(lake.jvm, found, wanted.columns)], _columns(table, wanted, versions, found))
     backfill(session, table)
     failpoint("amid-rekey")
     _drop_unkeyed(session, table, wanted.keys, resyncing)
-    told = [*found, Change("rekey", ", ".join(has.keys) or "nothing", ", ".join(wanted.keys) or "nothing")]
+    rekeyed = Change("rekey", ", ".join(has.keys) or "nothing", ", ".join(wanted.keys) or "nothing")
+    told = [*found, *([] if same else [rekeyed])]
     # A file from before a column was added can't be read where the column is required.
     identifiers = wanted.keys if set(wanted.keys) <= table.first_columns else ()
     table.alter([partial(alter.set_key, was=(), keys=identifiers)], _version(table, wanted, told))

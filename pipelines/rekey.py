@@ -1,4 +1,5 @@
-"""Rekey: a table's key changes, at one position of the log.
+"""Rekey: a table's key changes, or the way it is written (a column of it has another type or name), at one position
+of the log.
 
 Before that position a row's events come under its old key, after it under the new one, and on whatever partitions the
 two fall. So what is older goes in first, from all partitions, under the old key; then the table is rekeyed; then the

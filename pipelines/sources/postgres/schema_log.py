@@ -67,6 +67,14 @@ class Version:
         return frozenset(column.number for column in self.columns if column.name in self.key)
 
     @cached_property
+    def written_key(self) -> frozenset[tuple[int, str, str, int, str]]:
+        """The key's columns as a record's key shows them: where any of this changes, so do the bytes of a row's key,
+        and with them its partition.
+        """
+        key = (column for column in self.columns if column.name in self.key)
+        return frozenset((c.number, c.name, c.type, c.typmod, c.declared) for c in key)
+
+    @cached_property
     def by_name(self) -> dict[str, Attribute]:
         """Name to column."""
         return {column.name: column for column in self.columns}
@@ -93,9 +101,11 @@ class TableVersions:
 
     @property
     def key_changes(self) -> tuple[Version, ...]:
-        """The versions whose key has other columns than the version before, oldest first."""
+        """The versions from which on rows have another key than in the version before, or the same one written in
+        another way; oldest first.
+        """
         pairs = zip(self.versions, self.versions[1:], strict=False)
-        return tuple(after for before, after in pairs if before.key_numbers != after.key_numbers)
+        return tuple(after for before, after in pairs if before.written_key != after.written_key)
 
     def up_to(self, version: Version, included: bool) -> "TableVersions":
         """The table as it was known when ``version`` began, with it or without."""

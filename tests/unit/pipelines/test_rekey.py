@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 from pipelines.errors import StopPipeline
 from pipelines.iceberg import Lake
 from pipelines.resyncs import Resync
+from pipelines.sources.postgres.schema_log import Attribute
 from tests.unit.pipelines.test_schema_changes import DOC, ID, NAME, Source, column
 
 CODE = column(2, "code", "text")
@@ -39,6 +40,34 @@ def test_another_column_becomes_the_key_while_a_partition_lags(spark: SparkSessi
     assert source.rows("id", "code", "doc") == rows
     assert _key(source) == (["code"], {"code"})
     assert source.history() == ["rekey id to code"]
+    source.topic.assert_ledger_is_whole()
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (column(1, "id", "int4"), column(1, "id", "int8")),
+        (column(1, "id", "int8"), column(1, "number", "int8")),
+    ],
+    ids=["widened", "renamed"],
+)
+@pytest.mark.parametrize("late", [None, 1, 0])
+def test_a_key_that_is_written_in_another_way_moves_rows_to_other_partitions(
+    spark: SparkSession, before: Attribute, after: Attribute, late: int | None
+) -> None:
+    source = Source(spark, before, DOC)
+    source.mirrored(source.write("c", 9, "first", partition=1))
+    older = [source.write("c", i, "old", partition=1) for i in (1, 2, 3)]
+    source.alter(after, DOC)
+    newer = [source.write("u", 1, "new", partition=0), source.write("d", 3, None, partition=0)]
+    batch = source.topic.batch([*older, *newer])
+    parts = [batch] if late is None else [batch.where(F.col("partition") == p) for p in (1 - late, late)]
+    for number, part in enumerate(parts, 1):
+        source.topic.apply(source.mirror, part, number)
+    rows = spark.table(f"lake.shop.{source.topic.table}").select(after.name, "doc").collect()
+    assert sorted(tuple(row) for row in rows) == [(1, "new"), (2, "old"), (9, "first")]
+    assert _key(source) == ([after.name], {after.name})
+    assert not any(change.startswith("rekey") for change in source.history())
     source.topic.assert_ledger_is_whole()
 
 
