@@ -61,7 +61,8 @@ class Maintenance:
         now = self._clock()
         if now >= until:
             return self._commits[topic] >= OVERDUE
-        return self._commits[topic] >= SOON or now - self._looked.get(topic, 0.0) > LOOK_EVERY_SECONDS
+        # A mirror that has just started has other things to do first.
+        return self._commits[topic] >= SOON or now - self._looked.setdefault(topic, now) > LOOK_EVERY_SECONDS
 
     def _look(self, topic: str, mirror: TableMirror, batch: int) -> None:
         """Look at a table, and do what it needs."""
