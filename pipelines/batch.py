@@ -23,7 +23,7 @@ from pipelines.pace import Pace
 from pipelines.parking import Parking
 from pipelines.part import Outcome, Part
 from pipelines.planned import OffsetLog
-from pipelines.position import EndOffsets, PositionPublisher, told
+from pipelines.position import PositionPublisher, told
 from pipelines.profile import TopicProfile, profile
 from pipelines.registry import SchemaRegistry
 from pipelines.resyncs import Resyncs
@@ -75,7 +75,8 @@ class BatchMirror:
         try:
             topics = profile(batch)
             profiled = time.monotonic()
-            planned = self._planned(number)
+            ranges = self._offsets.ranges(number)
+            planned = self._planned(ranges)
             altered = self._altered(topics)
             # Both look, whatever the first one says.
             decided = any([self._parking.refresh(), self._resyncs.refresh()])
@@ -92,7 +93,8 @@ class BatchMirror:
                 self._tables[topic].pass_over(planned[topic])
         finally:
             batch.unpersist()
-        self._publisher.publish(told(self._ends(number), self._holds.all()))
+        ends = {topic: {partition: end for partition, (_, end) in by.items()} for topic, by in ranges.items()}
+        self._publisher.publish(told(ends, self._holds.all()))
         if any(outcome.rows or outcome.reread or outcome.schema_changes or outcome.swept for outcome in outcomes):
             failpoint("before-checkpoint")
             self._report(number, outcomes, profiled - started, time.monotonic() - started)
@@ -100,16 +102,14 @@ class BatchMirror:
 
     def _rest(self, number: int, outcomes: list[Outcome], started: float) -> None:
         """Wait until the next batch is due, and keep the tables in order meanwhile."""
-        took, behind, committed = time.monotonic() - started, False, False
-        for outcome in outcomes:
-            if outcome.committed:
-                committed = True
-                self._maintenance.committed(outcome.topic)
-        if committed:
-            behind = sum(outcome.rows for outcome in outcomes) >= self._settings.max_offsets_per_trigger // 2
-        until = started + took + (self._pace.pause(took, behind) if committed else 0.0)
+        now = time.monotonic()
+        committed = [outcome.topic for outcome in outcomes if outcome.committed]
+        for topic in committed:
+            self._maintenance.committed(topic)
+        behind = sum(outcome.rows for outcome in outcomes) >= self._settings.max_offsets_per_trigger // 2
+        until = now + (self._pace.pause(now - started, behind) if committed else 0.0)
         free = {topic: mirror for topic, mirror in self._tables.items() if not self._holds.held(topic)}
-        self._maintenance.run(free, number, until if committed else time.monotonic() + IDLE_SECONDS)
+        self._maintenance.run(free, number, until if committed else now + IDLE_SECONDS)
         self._stop.wait(max(0.0, until - time.monotonic()))
 
     def _is_due(self, topic: str, has_records: bool, news: bool) -> bool:
@@ -144,17 +144,12 @@ class BatchMirror:
             told = {} if isinstance(error, StopPipeline) else {"exc_info": error}
             self._log.error("table_held", topic=topic, reason=self._holds.all()[topic].reason, **told)
 
-    def _ends(self, number: int) -> EndOffsets:
-        """Where the batch ends in every topic."""
-        ranges = self._offsets.ranges(number)
-        return {topic: {partition: end for partition, (_, end) in by.items()} for topic, by in ranges.items()}
-
-    def _planned(self, number: int) -> dict[str, Ranges]:
-        """The batch's offset ranges by topic of a table. A topic that has nothing yet is left out."""
+    def _planned(self, every: Mapping[str, Ranges]) -> dict[str, Ranges]:
+        """Of ``every`` topic's ranges in the batch those of tables. A topic that has nothing yet is left out."""
         own = (f"{self._settings.source_name}.{HEARTBEAT_TABLE}", self._schema_log.topic)
         return {
             topic: ranges
-            for topic, ranges in self._offsets.ranges(number).items()
+            for topic, ranges in every.items()
             if topic not in own and any(end for _, end in ranges.values())
         }
 

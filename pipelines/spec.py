@@ -64,20 +64,21 @@ class Specs:
 
     def schema_policy(self, schema: str, name: str) -> SchemaPolicy:
         """A table's policy: its own words, and the defaults where it has none."""
-        spec = self._tables.get(f"{schema}.{name}")
-        return (
-            self._defaults.schema_changes if spec is None else _over(self._defaults.schema_changes, spec.schema_changes)
-        )
+        return _over(self._defaults.schema_changes, self._spec(schema, name).schema_changes)
 
     def upkeep(self, schema: str, name: str) -> Upkeep:
         """A table's upkeep, likewise."""
-        spec = self._tables.get(f"{schema}.{name}")
-        return self._defaults.upkeep if spec is None else _over(self._defaults.upkeep, spec.upkeep)
+        return _over(self._defaults.upkeep, self._spec(schema, name).upkeep)
 
     @property
     def freshness_seconds(self) -> float:
         """How old what readers see may be, at most, while the mirror keeps up."""
         return self._defaults.freshness_seconds
+
+    def _spec(self, schema: str, name: str) -> TableSpec:
+        """What is said of a table, if anything is."""
+        called = f"{schema}.{name}"
+        return self._tables.get(called) or TableSpec(table=called)
 
 
 def _over(defaults: Model, said: Model) -> Model:

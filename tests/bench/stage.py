@@ -1,7 +1,6 @@
 """The stack that systems are measured on: as `make up` has it, but with no mirror and no verifier at work."""
 
 import json
-import shlex
 from functools import cached_property
 from pathlib import Path
 
@@ -51,13 +50,6 @@ class Stage(Stack):
     def dsn(self) -> str:
         """The shop database, for its owner."""
         return self.settings.source_conninfo.get_secret_value()
-
-    @cached_property
-    def mirror_environment(self) -> dict[str, str]:
-        """What the stack's own mirror would run in."""
-        script = (self.folder / ".lakehouse/run/services/mirror.sh").read_text(encoding="utf-8")
-        exports = (shlex.split(line)[1] for line in script.splitlines() if line.startswith("export "))
-        return dict(export.split("=", 1) for export in exports)
 
     def published(self) -> None:
         """Return once Kafka holds everything that is committed in the source."""

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shlex
 import shutil
 import signal
 import subprocess
@@ -23,13 +22,6 @@ def _log(stack: Stack) -> str:
     return (stack.folder / ".lakehouse/logs/mirror.log").read_text(encoding="utf-8")
 
 
-def _settings(stack: Stack) -> dict[str, str]:
-    """The environment of the stack's mirror."""
-    script = (stack.folder / ".lakehouse/run/services/mirror.sh").read_text(encoding="utf-8")
-    exports = (shlex.split(line)[1] for line in script.splitlines() if line.startswith("export "))
-    return dict(export.split("=", 1) for export in exports)
-
-
 @contextmanager
 def _another_mirror(stack: Stack, folder: Path) -> Iterator[Path]:
     """A mirror of the same source with a state of its own; its log."""
@@ -38,7 +30,7 @@ def _another_mirror(stack: Stack, folder: Path) -> Iterator[Path]:
     path = folder / "log"
     with path.open("w") as log:
         process = subprocess.Popen(
-            [PYTHON, "-m", "pipelines.mirror"], cwd=stack.folder, env={**os.environ, **_settings(stack), **own},
+            [PYTHON, "-m", "pipelines.mirror"], cwd=stack.folder, env={**os.environ, **stack.mirror_environment, **own},
             stdout=log, stderr=subprocess.STDOUT,
         )  # fmt: skip
         try:

@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import shlex
 import shutil
 import socket
 import subprocess
@@ -187,6 +188,13 @@ class Stack:
         pid = next(found["pid"] for found in self.report()["services"] if found["name"] == service)
         process = psutil.Process(pid)
         return [process, *process.children(recursive=True)]
+
+    @cached_property
+    def mirror_environment(self) -> dict[str, str]:
+        """What the stack's mirror runs in (process runner)."""
+        script = (self.folder / ".lakehouse/run/services/mirror.sh").read_text(encoding="utf-8")
+        exports = (shlex.split(line)[1] for line in script.splitlines() if line.startswith("export "))
+        return dict(export.split("=", 1) for export in exports)
 
     def connector(self, command: str) -> None:
         """Have Connect stop or resume the connector."""
