@@ -64,9 +64,11 @@ class Account:
             self.enter_state(self.reached, batch)
 
     def enter(
-        self, part: Part, counts: ledger.Counts, statement: str | None = None, truncated_lsn: int | None = None
-    ) -> None:
-        """Commit the part's entry in the ledger, with the data that ``statement`` writes, if it is given.
+        self, part: Part, counts: ledger.Counts, statement: str | None = None, truncated_lsn: int | None = None,
+        few: bool = False,
+    ) -> None:  # fmt: skip
+        """Commit the part's entry in the ledger, with the data that ``statement`` writes, if it is given (``few``: see
+        :func:`pipelines.merge.commit`).
 
         Without a table nothing is committed; the entry of the commit that creates it begins with this part.
         """
@@ -82,7 +84,7 @@ class Account:
                 self.table.commit_nothing(summary)
             else:
                 failpoint("before-merge")
-                commit(part.session, statement, summary)
+                commit(part.session, statement, summary, few)
                 failpoint("after-merge")
         part.outcome.committed |= statement is not None
         self._told(reached)

@@ -21,7 +21,7 @@ from pipelines.ledger import Counts, Ranges
 from pipelines.maintenance.rounds import Maintenance
 from pipelines.pace import Pace
 from pipelines.parking import Parking
-from pipelines.part import Outcome, Part
+from pipelines.part import FEW_RECORDS, Outcome, Part
 from pipelines.planned import OffsetLog
 from pipelines.position import PositionPublisher, told
 from pipelines.profile import TopicProfile, profile
@@ -70,12 +70,11 @@ class BatchMirror:
             raise Stopping("no further batch: the mirror was asked to stop")
         failpoint("before-batch")
         started = time.monotonic()
-        # One partition a core, not one a Kafka partition: every table's jobs go over all of the batch's partitions.
-        batch = batch.coalesce(batch.sparkSession.sparkContext.defaultParallelism).persist()
+        ranges = self._offsets.ranges(number)
+        batch = batch.coalesce(self._parts(batch, ranges)).persist()
         try:
             topics = profile(batch)
             profiled = time.monotonic()
-            ranges = self._offsets.ranges(number)
             planned = self._planned(ranges)
             altered = self._altered(topics)
             # Both look, whatever the first one says.
@@ -99,6 +98,13 @@ class BatchMirror:
             failpoint("before-checkpoint")
             self._report(number, outcomes, profiled - started, time.monotonic() - started)
         self._rest(number, outcomes, started)
+
+    def _parts(self, batch: DataFrame, ranges: Mapping[str, Ranges]) -> int:
+        """How many partitions the batch is worth: not one a Kafka partition, for every table's jobs go over all of
+        them.
+        """
+        records = sum(end - start for by in ranges.values() for start, end in by.values())
+        return 1 if records <= FEW_RECORDS else batch.sparkSession.sparkContext.defaultParallelism
 
     def _rest(self, number: int, outcomes: list[Outcome], started: float) -> None:
         """Wait until the next batch is due, and keep the tables in order meanwhile."""

@@ -30,21 +30,22 @@ def decoded(raw: DataFrame, found: Schemas, wanted: Target, versions: TableVersi
 
 
 def admitted(
-    rows: DataFrame, raw: DataFrame, shape: TableShape, keys: tuple[str, ...], waiting: DataFrame | None
+    rows: DataFrame, raw: DataFrame, shape: TableShape, keys: tuple[str, ...], waiting: DataFrame | None, few: bool
 ) -> tuple[DataFrame, Row]:
-    """``rows`` with their problems, persisted, and their facts. ``waiting``: the keys behind whose letters events wait
-    (see :mod:`pipelines.parking`); events that come after a broken one in this very batch wait as well.
+    """``rows`` with their problems, persisted, and their facts (``few``: see :mod:`pipelines.facts`). ``waiting``: the
+    keys behind whose letters events wait (see :mod:`pipelines.parking`); events that come after a broken one in this
+    very batch wait as well.
     """
     rows = admit(rows, keys)
     if waiting is not None:
         rows = park(rows, followers(raw, waiting))
     rows = rows.persist()
-    facts = batch_facts(rows, shape, keys)
+    facts = batch_facts(rows, shape, keys, few)
     if not facts.dead:
         return rows, facts
     broken = rows.where(F.col("problem").isNotNull()).select("partition", "offset")
     first = firsts(raw.join(F.broadcast(broken), ["partition", "offset"]))
     parked = park(rows, followers(raw, first)).persist()
-    facts = batch_facts(parked, shape, keys)
+    facts = batch_facts(parked, shape, keys, few)
     rows.unpersist()
     return parked, facts

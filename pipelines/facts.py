@@ -7,18 +7,20 @@ from pyspark.sql import functions as F
 
 from pipelines.admit import TRUNCATE
 from pipelines.fold import CREATES
-from pipelines.identifiers import quote
 from pipelines.inherit import any_unavailable
 from pipelines.sources.postgres.envelope import TableShape
 
 PRUNABLE = ("int", "long", "string")
 NUMBERS = ("int", "long")
 LISTABLE = (*PRUNABLE, "uuid")
+# Values that a set holds apart though they are equal, or the other way round.
+UNSETTLED = ("float", "double", "binary")
 
 
-def batch_facts(rows: DataFrame, shape: TableShape, keys: tuple[str, ...]) -> Row:
+def batch_facts(rows: DataFrame, shape: TableShape, keys: tuple[str, ...], few: bool) -> Row:
     """Counts, times and bounds of decoded rows, in one pass: bounds of the key, or without one of what is removed.
-    ``moved``: the newest log position of a change of a row's key that may have left out a value.
+    ``moved``: the newest log position of a change of a row's key that may have left out a value. ``touched``: every
+    key that there is a change of, where rows are ``few``; null if keys can't be listed.
     """
     good = F.col("problem").isNull()
     truncates = good & (F.col("op") == TRUNCATE)
@@ -27,6 +29,8 @@ def batch_facts(rows: DataFrame, shape: TableShape, keys: tuple[str, ...]) -> Ro
     halves = live & (F.col("leaving") | (F.col("op").isin(*CREATES) & F.col("old_key").isNotNull() & lacking))
     image = "row" if keys else "before"
     prunable = _prunable(shape, keys)
+    listed = few and keys and not any(c.type.iceberg in UNSETTLED for c in shape.columns if c.name in keys)
+    key = F.struct(*[F.col("row").getField(name).alias(name) for name in keys])
     return rows.agg(
         F.count_if(~good).alias("dead"),
         F.count_if(live).alias("live"),
@@ -37,6 +41,7 @@ def batch_facts(rows: DataFrame, shape: TableShape, keys: tuple[str, ...]) -> Ro
         F.count_if(truncates).alias("truncates"),
         F.max(F.when(truncates, F.col("lsn"))).alias("truncated"),
         F.min(F.unix_micros("committed_at") / 1e6).alias("oldest"),
+        (F.collect_set(F.when(live, key)) if listed else F.lit(None)).alias("touched"),
         F.struct(
             F.lit(0).alias(""),
             *[F.min(F.when(live, F.col(image).getField(name))).alias(f"low {name}") for name in prunable],
@@ -59,14 +64,13 @@ def bounds(facts: Row, shape: TableShape, keys: tuple[str, ...]) -> dict[str, tu
     return {name: pair for name, pair in pairs.items() if pair[0] is not None}
 
 
-def key_among(changes: DataFrame, shape: TableShape, keys: tuple[str, ...]) -> tuple[str, tuple[Any, ...]] | None:
-    """The first key column whose values can be listed, and all its values."""
+def key_among(facts: Row, shape: TableShape, keys: tuple[str, ...]) -> tuple[str, tuple[Any, ...]] | None:
+    """The first key column whose values can be listed, and all its values; None: they aren't known."""
     types = {column.name: column.type.iceberg for column in shape.columns}
     key = next((name for name in keys if types[name] in LISTABLE), None)
-    if key is None:
+    if key is None or not facts.touched:
         return None
-    values = tuple(row[0] for row in changes.select(F.col(quote(key))).distinct().collect())
-    return (key, values) if values else None
+    return key, tuple({touched[key]: None for touched in facts.touched})
 
 
 def _prunable(shape: TableShape, keys: tuple[str, ...]) -> list[str]:

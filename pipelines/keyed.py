@@ -14,15 +14,12 @@ from pipelines.inherit import inherit, orphans
 from pipelines.merge import MergePlan, append_sql, merge_sql
 from pipelines.part import Changes, Ready
 
-FEW_CHANGES = 5_000
-
 
 @contextmanager
 def ready(changes: Changes) -> Iterator[Ready]:
     """What is to be committed, within the block."""
     part, facts, shape, keys = changes.part, changes.facts, changes.shape, changes.keys
     cleared, unavailable = changes.truncated_lsn, facts.incomplete > 0
-    few = cleared is None and facts.live <= FEW_CHANGES
     # From before a change of the key a row's events may be on several partitions, where its old key wasn't used.
     order = None if part.versions is None else F.struct("lsn", "offset")
     with part.outcome.stage("fold"):
@@ -31,9 +28,9 @@ def ready(changes: Changes) -> Iterator[Ready]:
             good = inherit(good, shape, keys, part.session.table(changes.table.sql_name))
         folded = fold(good, shape, keys, unavailable, order)
     with ExitStack() as held:
-        if unavailable or few:
+        if unavailable:
             folded = held.enter_context(persisted(folded))
-        count = folded.count() if unavailable or few else folded_count(good, keys)
+        count = len(facts.touched) if facts.touched is not None and changes.settled else folded_count(good, keys)
         letters, lost = [], 0
         if unavailable:
             present = part.session.table(changes.table.sql_name).select(*map(quote, keys))
@@ -41,6 +38,7 @@ def ready(changes: Changes) -> Iterator[Ready]:
             lost = lacking.count()
             letters = [rejected(part.raw, lacking)] if lost else []
         empty = next(changes.table.summaries(), None) is None
+        among = key_among(facts, shape, keys) if cleared is None and not empty else None
         plan = MergePlan(
             target=changes.table.sql_name,
             changes=held.enter_context(viewed(folded, part.seen.topic)),
@@ -48,8 +46,9 @@ def ready(changes: Changes) -> Iterator[Ready]:
             keys=keys,
             kept=tuple(c.name for c in shape.toastable) if unavailable else (),
             bounds=bounds(facts, shape, keys) if cleared is None else None,
-            among=key_among(folded, shape, keys) if few and not empty else None,
+            among=among,
             truncated_lsn=cleared,
             resynced_from=changes.resynced_from,
         )
-        yield Ready(append_sql(plan) if empty else merge_sql(plan), changes.counts(count, lost), letters)
+        statement = append_sql(plan) if empty else merge_sql(plan)
+        yield Ready(statement, changes.counts(count, lost), letters, few=part.few and (empty or among is not None))

@@ -12,6 +12,7 @@ from pipelines.identifiers import literal, quote
 READ = "r"
 NEWER = f"c._lsn >= t._lsn OR c._op = '{READ}' OR t._op = '{READ}'"
 SNAPSHOT_PROPERTY = "spark.sql.iceberg.snapshot-property."
+FEW_ROWS = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "1"}
 
 
 @dataclass(frozen=True)
@@ -77,15 +78,18 @@ def append_sql(plan: MergePlan) -> str:
     return f"INSERT INTO {plan.target} ({names}) SELECT {names} FROM {plan.changes} WHERE {OP} <> '{DELETE}'"
 
 
-def commit(session: SparkSession, statement: str, summary: Mapping[str, str]) -> None:
-    """Run ``statement`` so that its one commit carries ``summary``. The session must serve one statement at a time."""
-    keys = [SNAPSHOT_PROPERTY + key for key in summary]
-    for key, value in zip(keys, summary.values(), strict=True):
+def commit(session: SparkSession, statement: str, summary: Mapping[str, str], few: bool = False) -> None:
+    """Run ``statement`` so that its one commit carries ``summary``. The session must serve one statement at a time.
+
+    ``few``: of few rows, which one task takes all of, by a plan that is made once.
+    """
+    settings = {SNAPSHOT_PROPERTY + key: value for key, value in summary.items()} | (FEW_ROWS if few else {})
+    for key, value in settings.items():
         session.conf.set(key, value)
     try:
         session.sql(statement)
     finally:
-        for key in keys:
+        for key in settings:
             session.conf.unset(key)
 
 

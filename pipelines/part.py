@@ -13,6 +13,8 @@ from pipelines.profile import TopicProfile
 from pipelines.sources.postgres.envelope import TableShape
 from pipelines.sources.postgres.schema_log import TableVersions
 
+FEW_RECORDS = 5_000
+
 
 @dataclass
 class Outcome:
@@ -61,6 +63,11 @@ class Part:
     versions: TableVersions | None = None
     whole: bool = False
 
+    @property
+    def few(self) -> bool:
+        """Whether the records are so few that what has to be planned and started costs more than they do."""
+        return self.seen.rows <= FEW_RECORDS
+
 
 @dataclass(frozen=True)
 class Changes:
@@ -68,7 +75,8 @@ class Changes:
 
     ``good``: rows of :mod:`pipelines.decode` without a problem, without truncates and what a truncate made void;
     ``facts``: see :mod:`pipelines.facts`. ``truncated_lsn``: rows of the table that are older go; None: no truncate is
-    among the changes. ``resynced_from``: where a resync that runs began to read rows again.
+    among the changes. ``resynced_from``: where a resync that runs began to read rows again. ``settled``: ``good`` has
+    every live row, and none is overtaken but by another of its key.
     """
 
     part: Part
@@ -79,6 +87,7 @@ class Changes:
     table: LakeTable
     truncated_lsn: int | None
     resynced_from: ledger.Positions
+    settled: bool
 
     def counts(self, taken: int, lost: int) -> ledger.Counts:
         """What becomes of the records, if ``taken`` of ``good`` count, ``lost`` of which turn out to be broken."""
@@ -90,8 +99,11 @@ class Changes:
 
 @dataclass(frozen=True)
 class Ready:
-    """A commit to be made: its SQL, what becomes of the records, and the dead letters that were found on the way."""
+    """A commit to be made: its SQL, what becomes of the records, and the dead letters that were found on the way.
+    ``few``: hardly a row has to be moved for it.
+    """
 
     statement: str
     counts: ledger.Counts
     letters: Sequence[DataFrame]
+    few: bool = False

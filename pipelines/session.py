@@ -14,6 +14,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
+from pipelines.jvm import remember_classes
 from pipelines.settings import MirrorSettings
 
 CATALOG = "lake"
@@ -78,6 +79,7 @@ def start_session(settings: MirrorSettings, name: str) -> SparkSession:
     conf.set("spark.ui.port", str(settings.spark_ui_port))
     lock = _lock(settings.state_dir / "driver.lock")
     gateway = launch_gateway(conf, popen_kwargs={"pass_fds": (lock,), "start_new_session": True})  # type: ignore[no-untyped-call]
+    remember_classes(gateway.jvm)
     return SparkSession(SparkContext(gateway=gateway, conf=conf))
 
 

@@ -245,7 +245,7 @@ class TableMirror:
         shape, keys = replace(found.shape, columns=wanted.columns), wanted.keys
         with part.outcome.stage("decode"):
             rows = decoded(part.raw, found, wanted, versions, self._topic.placeholder)
-            rows, facts = admitted(rows, part.raw, shape, keys, self._parking.of(self._topic.name))
+            rows, facts = admitted(rows, part.raw, shape, keys, self._parking.of(self._topic.name), part.few)
         wider = None if part.whole else self._topic.wider(part, self._account.known, facts, keys)
         if wider is not None:
             rows.unpersist()
@@ -283,6 +283,7 @@ class TableMirror:
         before = self._account.known.truncated_lsn
         cleared = facts.truncated if (facts.truncated or 0) > (before or 0) else None
         bound = before if cleared is None else cleared
+        settled = bound is None and not facts.replayed
         if bound is not None:
             good = good.where(F.col("lsn") > bound)
         with part.outcome.stage("evolve"):
@@ -292,13 +293,13 @@ class TableMirror:
             evolve.backfill(part.session, table)
         resync = self._resync
         resynced_from = resync.start if resync is not None and resync.runs(self._account.known) else {}
-        return Changes(part, good, shape, keys, facts, table, cleared, resynced_from)
+        return Changes(part, good, shape, keys, facts, table, cleared, resynced_from, settled)
 
     def _merge(self, changes: Changes, letters: Sequence[DataFrame]) -> None:
         prepared = keyed.ready if changes.keys else multiset.ready
         with prepared(changes) as ready:
             self._bury(changes.part, [*letters, *ready.letters])
-            self._account.enter(changes.part, ready.counts, ready.statement, changes.truncated_lsn)
+            self._account.enter(changes.part, ready.counts, ready.statement, changes.truncated_lsn, ready.few)
 
     def _reject_all(self, part: Part, found: schemas.Schemas) -> None:
         dead = part.seen.rows - part.seen.tombstones

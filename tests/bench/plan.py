@@ -50,7 +50,7 @@ QUICK = Plan(
 )  # fmt: skip
 # Without being asked for others.
 QUICK_WORKLOADS = ["hot-tail", "shop"]
-QUICK_SYSTEMS = ["lakehouse", "append", "flink", "connect-sink", "tutorial"]
+QUICK_SYSTEMS = ["lakehouse", "lakehouse-2s", "append", "flink", "connect-sink", "tutorial"]
 FULL = Plan(
     "full",
     {

@@ -1,14 +1,17 @@
-"""Plots as SVG, drawn here: bars and lines are all that is needed."""
+"""Plots as SVG: bars of each figure by system, and the merge curves."""
 
-import math
 from collections.abc import Mapping, Sequence
-from html import escape
+from io import StringIO
+
+import matplotlib as mpl
+from matplotlib.figure import Figure as Plot
 
 from tests.bench.results import Results
 from tests.bench.summary import Figure, spread
 
-WIDTH, ROW, LEFT, RIGHT, TOP = 720, 26, 130, 110, 40
-COLORS = ("#3b6ea5", "#c0722f", "#4f8f5b", "#8a5a9e", "#a33b3b", "#6b6b6b")
+WIDTH, ROW, HEAD = 7.5, 0.35, 0.7
+# The same results make the same files, whose text is text.
+STYLE = {"svg.hashsalt": "bench", "svg.fonttype": "none"}
 BARS: dict[str, tuple[str, Figure]] = {
     "catch-up": ("catch-up of the backlog, changes/s", lambda r: r.catch_up and r.catch_up.rows_per_second),
     "cpu": ("CPU-seconds for a million changes, live", lambda r: r.live and r.live.cpu_per_million),
@@ -35,46 +38,31 @@ def plots(results: Results) -> dict[str, str]:
 
 
 def bars(title: str, values: Mapping[str, float]) -> str:
-    """A horizontal bar for each value, from nought."""
-    longest = max(values.values()) or 1
-    parts = []
-    for i, (name, value) in enumerate(values.items()):
-        y, length = TOP + i * ROW, (WIDTH - LEFT - RIGHT) * value / longest
-        parts += [
-            _text(LEFT - 8, y + 15, name, "end"),
-            f'<rect x="{LEFT}" y="{y}" width="{length:.1f}" height="{ROW - 6}" fill="{COLORS[i % len(COLORS)]}"/>',
-            _text(LEFT + length + 6, y + 15, f"{value:,.3g}" if value < 100 else f"{value:,.0f}"),
-        ]
-    return _svg(title, TOP + len(values) * ROW + 10, parts)
+    """A horizontal bar for each value, from nought, with its value; the first one on top."""
+    plot = Plot(figsize=(WIDTH, HEAD + ROW * len(values)), layout="constrained")
+    axes = plot.add_subplot(title=title)
+    drawn = axes.barh(list(values), list(values.values()))
+    axes.bar_label(drawn, [f"{v:,.3g}" if v < 100 else f"{v:,.0f}" for v in values.values()], padding=4)
+    axes.margins(x=0.15)
+    axes.invert_yaxis()
+    axes.xaxis.set_visible(False)
+    axes.spines[["top", "right", "bottom"]].set_visible(False)
+    return _svg(plot)
 
 
 def curves(title: str, lines: Mapping[str, Sequence[tuple[float, float]]]) -> str:
     """Lines over a logarithmic x axis; y begins at nought."""
-    height, bottom = 360, 310
-    points = [point for line in lines.values() for point in line]
-    low, high = math.log10(min(x for x, _ in points)), math.log10(max(x for x, _ in points))
-    top = max(y for _, y in points) or 1
-
-    def place(x: float, y: float) -> tuple[float, float]:
-        across = (math.log10(x) - low) / ((high - low) or 1)
-        return 60 + (WIDTH - 300) * across, bottom - (bottom - TOP) * y / top
-
-    parts = [f'<path d="M60 {TOP} V{bottom} H{WIDTH - 230}" fill="none" stroke="#888"/>']
-    parts += [_text(place(x, 0)[0], bottom + 18, f"{x:,.0f}", "middle") for x in sorted({x for x, _ in points})]
-    parts += [_text(54, place(10**low, y)[1] + 4, f"{y:.2g}", "end") for y in (0, top / 2, top)]
-    for i, (name, line) in enumerate(lines.items()):
-        color = COLORS[i % len(COLORS)]
-        path = " ".join(f"{x:.1f},{y:.1f}" for x, y in (place(*point) for point in sorted(line)))
-        parts.append(f'<polyline points="{path}" fill="none" stroke="{color}" stroke-width="2"/>')
-        parts.append(f'<text x="{WIDTH - 215}" y="{TOP + 18 * i + 12}" fill="{color}">{escape(name)}</text>')
-    return _svg(title, height, parts)
+    plot = Plot(figsize=(WIDTH, 4), layout="constrained")
+    axes = plot.add_subplot(title=title, xscale="log")
+    for name, line in lines.items():
+        axes.plot(*zip(*sorted(line), strict=True), marker="o", label=name)
+    axes.set_ylim(bottom=0)
+    axes.legend()
+    return _svg(plot)
 
 
-def _text(x: float, y: float, text: str, anchor: str = "start") -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'
-
-
-def _svg(title: str, height: float, parts: Sequence[str]) -> str:
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height:.0f}" font-family="sans-serif"'
-    body = "\n".join([_text(10, 22, title), *parts])
-    return f'{head} font-size="13">\n<rect width="100%" height="100%" fill="#fff"/>\n{body}\n</svg>\n'
+def _svg(plot: Plot) -> str:
+    text = StringIO()
+    with mpl.rc_context(STYLE):
+        plot.savefig(text, format="svg", metadata={"Date": None})
+    return text.getvalue()

@@ -5,7 +5,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pipelines.read import OPTIONS
 from pipelines.session import leave, start_session
 from pipelines.settings import MirrorSettings
-from tests.bench.jobs.decoding import Table, changes, tables
+from tests.bench.jobs.decoding import Table, changes, create, tables
 
 
 def main() -> int:
@@ -15,7 +15,7 @@ def main() -> int:
     spark.sparkContext.setLogLevel("WARN")
     for table in tables():
         rows = changes(_records(spark, settings, table), table)
-        _create(spark, table, rows)
+        create(spark, table, rows.schema)
         rows.writeStream.trigger(processingTime="500 milliseconds").option(
             "checkpointLocation", str(settings.state_dir / "checkpoints" / table.topic)
         ).toTable(table.name)
@@ -29,13 +29,6 @@ def _records(spark: SparkSession, settings: MirrorSettings, table: Table) -> Dat
         .option("kafka.bootstrap.servers", settings.kafka_bootstrap).option("subscribe", table.topic)
         .option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", settings.max_offsets_per_trigger).load()
     )  # fmt: skip
-
-
-def _create(spark: SparkSession, table: Table, rows: DataFrame) -> None:
-    spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {table.name.rsplit('.', 1)[0]}")
-    if not spark.catalog.tableExists(table.name):
-        empty = spark.createDataFrame([], rows.schema)
-        empty.writeTo(table.name).using("iceberg").tableProperty("format-version", "2").create()
 
 
 if __name__ == "__main__":

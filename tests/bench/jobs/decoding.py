@@ -5,9 +5,10 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
+from pyspark.sql.types import StructType
 
 from pipelines.sources.postgres.envelope import TableShape, table_shape
 
@@ -34,6 +35,14 @@ def tables() -> list[Table]:
         )
         for name, told in job["tables"].items()
     ]  # fmt: skip
+
+
+def create(spark: SparkSession, table: Table, columns: StructType) -> None:
+    """An empty Iceberg table of format 2, unless there is one."""
+    spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {table.name.rsplit('.', 1)[0]}")
+    if not spark.catalog.tableExists(table.name):
+        empty = spark.createDataFrame([], columns)
+        empty.writeTo(table.name).using("iceberg").tableProperty("format-version", "2").create()
 
 
 def changes(records: DataFrame, table: Table) -> DataFrame:

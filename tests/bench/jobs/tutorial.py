@@ -1,14 +1,15 @@
 """The tutorials' way: every ten seconds the newest change of each key, by its millisecond, merged copy-on-write."""
 
-from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from pipelines.read import OPTIONS
 from pipelines.session import leave, start_session
 from pipelines.settings import MirrorSettings
-from tests.bench.jobs.decoding import Table, changes, tables
+from tests.bench.jobs.decoding import Table, changes, create, tables
 
 SHUFFLE_PARTITIONS = "4"
+RECORD = "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp"
 
 
 def main() -> int:
@@ -19,7 +20,8 @@ def main() -> int:
     spark.conf.set("spark.sql.shuffle.partitions", SHUFFLE_PARTITIONS)
     every = tables()
     for table in every:
-        _create(spark, table)
+        nothing = spark.createDataFrame([], RECORD)
+        create(spark, table, changes(nothing, table).withColumn("_ts_ms", F.lit(0).cast("long")).schema)
 
     def merge(batch: DataFrame, _number: int) -> None:
         batch.persist()
@@ -49,15 +51,6 @@ def _merge(records: DataFrame, table: Table) -> None:
         f"MERGE INTO {table.name} t USING fresh s ON {on} WHEN MATCHED AND s._op = 'd' THEN DELETE"
         " WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED AND s._op <> 'd' THEN INSERT *"
     )
-
-
-def _create(spark: SparkSession, table: Table) -> None:
-    spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {table.name.rsplit('.', 1)[0]}")
-    if not spark.catalog.tableExists(table.name):
-        columns = "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp"
-        nothing = spark.createDataFrame([], columns)
-        shape = changes(nothing, table).withColumn("_ts_ms", F.lit(0).cast("long")).schema
-        spark.createDataFrame([], shape).writeTo(table.name).using("iceberg").create()
 
 
 if __name__ == "__main__":

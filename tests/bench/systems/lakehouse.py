@@ -1,5 +1,6 @@
 """This project's mirror."""
 
+import re
 import shutil
 
 from pyiceberg.catalog import Catalog
@@ -9,16 +10,19 @@ from tests.bench.systems.base import Job, Launch, System, inherited
 from tests.bench.workloads import Workload
 from tests.integration.stack import PYTHON
 
+FRESHNESS = re.compile(r"^freshness_seconds: .*$", re.MULTILINE)
+
 
 class Lakehouse(System):
     """`pipelines.mirror` with the settings that `make up` gives it, for the workload's schema."""
 
     name, title = "lakehouse", "this project's mirror"
+    freshness = 10
     guarantees = (
         "Inserts, updates, deletes, truncates and key changes, exactly once across crashes (offsets in the same "
         "commit); order by Kafka offset; values missing from the log kept; dead letters; schema changes followed."
     )
-    settings = "as `make up` has it: merge-on-read, a batch every half second or as soon as the last one ends"
+    settings = "as `make up` has it: merge-on-read, a freshness of 10 s, tables rewritten in between"
 
     def namespace(self, workload: Workload) -> str:
         return "shop" if workload.schema == "public" else f"shop_{workload.schema}"
@@ -34,6 +38,18 @@ class Lakehouse(System):
                 path.unlink()
 
     def launch(self, job: Job) -> Launch:
+        defaults = job.stage.folder / "pipelines/specs/defaults.yaml"
+        said, changed = FRESHNESS.subn(f"freshness_seconds: {self.freshness}", defaults.read_text(encoding="utf-8"))
+        assert changed == 1, f"no freshness_seconds in {defaults}"
+        defaults.write_text(said, encoding="utf-8")
         own = {"STATE_DIR": str(job.folder), "SPARK_UI_PORT": "0", "CAPTURED_SCHEMAS": job.workload.schema,
                "LAKEHOUSE_SERVICE": "bench"}  # fmt: skip
         return Launch((PYTHON, "-m", "pipelines.mirror"), inherited(job) | own, job.stage.folder)
+
+
+class FreshLakehouse(Lakehouse):
+    """The same, asked to be fresher."""
+
+    name, title = "lakehouse-2s", "this project's mirror, fresher"
+    settings = "as `make up` has it, but for a freshness of 2 s"
+    freshness = 2

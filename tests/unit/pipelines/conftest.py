@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from pipelines.jvm import remember_classes
 from pipelines.session import DRIVER_JAVA_OPTIONS, ENGINE_CONF
 
 JARS = Path(__file__).parents[3] / ".lakehouse/toolchain/jars/spark"
@@ -29,6 +30,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         .config("spark.sql.catalog.lake.warehouse", str(tmp_path_factory.mktemp("warehouse")))
         .getOrCreate()
     )
+    remember_classes(session._jvm)
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()

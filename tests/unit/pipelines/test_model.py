@@ -10,11 +10,13 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from unittest.mock import patch
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
+from pipelines import part
 from pipelines.deadletters import within
 from pipelines.iceberg import Lake
 from tests.unit.pipelines.harness import (
@@ -100,16 +102,18 @@ HOW = settings(
 @given(
     changes=st.lists(CHANGE, min_size=4, max_size=30),
     cuts=st.lists(st.tuples(st.integers(0, 8), st.integers(0, 8), BETWEEN), min_size=1, max_size=5),
+    few_records=st.sampled_from([0, 2, part.FEW_RECORDS]),
 )
 def test_the_table_equals_the_dictionary(
-    spark: SparkSession, changes: list[tuple[Any, ...]], cuts: list[tuple[int, int, str]]
+    spark: SparkSession, changes: list[tuple[Any, ...]], cuts: list[tuple[int, int, str]], few_records: int
 ) -> None:
     source, topic = Source(), Topic(spark)
     source.apply("write", 1, True)
     for each in changes:
         source.apply(*each)
     topic.batch(source.events)
-    _run(topic, cuts)
+    with patch.object(part, "FEW_RECORDS", few_records):
+        _run(topic, cuts)
     found = {key: (name, document) for key, name, document in topic.rows()}
     uncertain = _keys_of_letters(topic)
     for key in found.keys() | source.rows.keys():

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from pipelines import ledger
+from pipelines import ledger, part
 from pipelines.errors import StopPipeline
 from pipelines.ledger import Counts
 from tests.unit.pipelines.events import event, value_schema, wire
@@ -119,7 +119,11 @@ def test_table_after_batches_and_after_a_replay_of_everything(spark: SparkSessio
     assert len(topic.summaries()) == commits
 
 
-def test_every_record_is_counted_as_what_became_of_it(spark: SparkSession) -> None:
+@pytest.mark.parametrize("few_records", [part.FEW_RECORDS, 0], ids=["few", "many"])
+def test_every_record_is_counted_as_what_became_of_it(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, few_records: int
+) -> None:
+    monkeypatch.setattr(part, "FEW_RECORDS", few_records)
     topic = Topic(spark)
     mirror = topic.mirror()
     topic.apply(mirror, topic.batch([create(1, 1, "a"), update(2, 1, "b"), create(3, 2, "c"), poison(b"x")]), 0)
