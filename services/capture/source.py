@@ -1,6 +1,5 @@
 """Preparing the source database, as its administrator."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import psycopg
@@ -75,12 +74,13 @@ class Source:
         except psycopg.Error as error:
             raise NotReady(f"the snapshot can't be asked for: {_line(error)}; see `make logs s=source-db`") from None
 
-    def tables_of(self, schemas: Sequence[str]) -> tuple[frozenset[str], frozenset[str]]:
-        """The captured tables of these schemas: those with a key, and those without. Raises NotReady."""
+    def tables(self) -> tuple[frozenset[str], frozenset[str]]:
+        """The captured tables: those with a key, and those without. Raises NotReady."""
         try:
             with self._connect() as connection:
+                states = read_states(connection, self.settings.schemas)
                 unusable = misnamed(self.settings.source_name, read_names(connection, SLOT))
-                found = [classify(s, unusable) for s in read_states(connection, schemas) if not s.is_partition]
+                found = [classify(s, unusable) for s in states if not s.is_partition]
         except psycopg.Error as error:
             raise NotReady(f"the source can't be looked at: {_line(error)}; see `make logs s=source-db`") from None
         keyed = frozenset(table.name for table in found if table.mode is Mode.KEYED)

@@ -1,15 +1,16 @@
 """The service itself: prepare, register, then watch until asked to stop."""
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from structlog.stdlib import BoundLogger
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential
 from tenacity.nap import sleep_using_event
 
-from pipelines.sources.postgres.capture import connector_config, schemas_added
+from pipelines.sources.postgres.capture import connector_config, taken_in
 from pipelines.sources.postgres.capture_tables import LeftOut
-from services.capture import health
+from services.capture import copies, health
 from services.capture.connect import Connect, ConnectorState
 from services.capture.continuity import WAL_GROWS, SourceNow, broken, forget, position, recall, remember
 from services.capture.errors import NotReady
@@ -36,7 +37,6 @@ class Watcher:
     log: BoundLogger
     restarts: Restarts = field(default_factory=Restarts)
     excluded: LeftOut = _NOTHING_LEFT_OUT
-    to_copy: frozenset[str] = frozenset()
     shown: tuple[State, int, str | None] | None = None
     warned: bool = False
     tended_at: float = field(default_factory=time.monotonic)
@@ -77,20 +77,25 @@ class Watcher:
         current = self.connect.config(self.name)
         if current == wanted:
             self.log.info("connector unchanged", connector=self.name)
+            self.excluded = excluded
             return
-        self.connect.configure(self.name, wanted)
         before = wanted if current is None else current
+        self._note_taken_in(before, wanted)
+        self.connect.configure(self.name, wanted)
         changed = sorted(key for key in wanted.keys() | before.keys() if wanted.get(key) != before.get(key))
         self.log.info("connector registered", connector=self.name, new=current is None, changed=changed)
-        added = schemas_added(self.source.capture(excluded), before)
-        if added:
-            # Their rows from before now are in no event; a table is copied row by row, told by its key.
-            keyed, others = self.source.tables_of(added)
-            self.to_copy |= keyed
-            self.log.info("schemas taken in", schemas=added, to_copy=sorted(keyed))
-            if others:
-                self.log.warning("rows of tables without a key", tables=sorted(others),
-                                 next="those from before now are missing until `lakehouse resync --all`")  # fmt: skip
+        self.excluded = excluded
+
+    def _note_taken_in(self, before: Mapping[str, str], wanted: Mapping[str, str]) -> None:
+        """Note the tables whose rows from before now are in no event, since nobody read them."""
+        keyed, others = (taken_in(tables, before, wanted) for tables in self.source.tables())
+        # A table is copied row by row, told by its key.
+        if keyed:
+            copies.add(self.source.settings.state_dir, keyed)
+            self.log.info("tables to be taken in", tables=sorted(keyed))
+        if others:
+            self.log.warning("rows of tables without a key", tables=sorted(others),
+                             next="those from before now are missing until `lakehouse resync --all`")  # fmt: skip
 
     def _look(self) -> None:
         state = self.connect.state(self.name)
@@ -154,14 +159,14 @@ class Watcher:
         if changed:
             self.log.warning("tables made safe to capture", tables=changed)
         # A signal that the task of before reads is lost, so tables taken in are copied at a later look.
-        if self.to_copy and self.shown is not None and self.shown[0] is State.RUNNING:
-            self.source.snapshot_again(self.to_copy)
-            self.log.info("tables taken in", tables=sorted(self.to_copy))
-            self.to_copy = frozenset()
-        if (excluded.tables, excluded.escaped) != (self.excluded.tables, self.excluded.escaped):
+        if self.shown is not None and self.shown[0] is State.RUNNING:
+            to_copy = copies.noted(self.source.settings.state_dir)
+            if to_copy:
+                self.source.snapshot_again(to_copy)
+                copies.asked(self.source.settings.state_dir)
+                self.log.info("tables taken in", tables=sorted(to_copy))
+        if excluded.differs_from(self.excluded):
             self._register(excluded)
-            self.to_copy |= self.excluded.tables - excluded.tables
-            self.excluded = excluded
             self.log.info("tables left out", left_out=sorted(excluded.tables))
         if self.shown is not None and self.shown[0] is State.RUNNING:
             self._recognise()

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pipelines.sources.postgres.reader import SourceTable, TableColumn
+from services.verify import hstore
 
 _INTEGERS = {"SMALLINT", "INTEGER", "BIGINT"}
 _MAY_NOT_FIT = ("DECIMAL", "DATE", "TIMESTAMP", "FLOAT", "DOUBLE")
@@ -50,6 +51,8 @@ class ComparedColumn:
         """DuckDB's expression for "these two aren't the same value": null equals null, NaN equals NaN, 0 isn't -0."""
         if self.kind in ("FLOAT[]", "DOUBLE[]"):
             return f"CAST({source} AS VARCHAR) IS DISTINCT FROM CAST({lake} AS VARCHAR)"
+        if self.source.base == "hstore":
+            return f"({hstore.pairs(source)}) IS DISTINCT FROM ({hstore.pairs(lake)})"
         plain = f"{source} IS DISTINCT FROM {lake}"
         if self.kind in ("FLOAT", "DOUBLE"):
             return f"({plain} OR ({source} = 0 AND signbit({source}) <> signbit({lake})))"
@@ -57,6 +60,8 @@ class ComparedColumn:
 
     def grouped(self, value: str) -> str:
         """An expression that is equal for equal values only, to group by."""
+        if self.source.base == "hstore":
+            return hstore.pairs(value)
         return f"CAST({value} AS VARCHAR)" if self.kind.startswith(("FLOAT", "DOUBLE")) else value
 
 

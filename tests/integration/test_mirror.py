@@ -108,6 +108,10 @@ def test_unchanged_toast_values_stay(stack: Stack) -> None:
 
 SCHEMA_CHANGES = [
     ("renamed", ["ALTER TABLE evolving RENAME COLUMN note TO title", "UPDATE evolving SET title = 'b' WHERE id = 1"]),
+    ("NOT NULL added and dropped", [
+        "ALTER TABLE evolving ALTER COLUMN title SET NOT NULL", "UPDATE evolving SET title = 'c' WHERE id = 2",
+        "ALTER TABLE evolving ALTER COLUMN title DROP NOT NULL", "UPDATE evolving SET title = NULL WHERE id = 3",
+    ]),
     ("added with a default", ["ALTER TABLE evolving ADD COLUMN age int NOT NULL DEFAULT 7"]),
     ("a default of the moment", [
         "UPDATE evolving SET age = 8 WHERE id < 9", "ALTER TABLE evolving ADD COLUMN seen timestamptz DEFAULT now()",
@@ -129,6 +133,11 @@ SCHEMA_CHANGES = [
                               "DELETE FROM evolving WHERE title < 'k3'"]),
     ("another table of the same name", ["DROP TABLE evolving", "CREATE TABLE evolving (code text PRIMARY KEY, a int)",
                                         "INSERT INTO evolving VALUES ('a', 2), ('b', 3)"]),
+    ("restored with its columns in another order", [
+        "BEGIN; ALTER TABLE evolving RENAME TO older; CREATE TABLE evolving (a int, code text PRIMARY KEY);"
+        " INSERT INTO evolving SELECT a, code FROM older; DROP TABLE older; COMMIT",
+        "UPDATE evolving SET a = 4 WHERE code = 'b'",
+    ]),
 ]  # fmt: skip
 
 

@@ -74,10 +74,17 @@ class Capture:
     slot: str = SLOT
 
 
-def schemas_added(capture: Capture, before: Mapping[str, str]) -> tuple[str, ...]:
-    """The captured schemas that a connector with the configuration ``before`` didn't read."""
-    known = before.get("schema.include.list", "").split(",")
-    return tuple(schema for schema in capture.schemas if _pattern(schema) not in known)
+def taken_in(tables: Iterable[str], before: Mapping[str, str], now: Mapping[str, str]) -> frozenset[str]:
+    """Those of ``tables`` (``schema.table``) that a connector reads by the configuration ``now``, and didn't by the one
+    ``before``.
+    """
+    return frozenset(table for table in tables if _reads(now, table) and not _reads(before, table))
+
+
+def _reads(config: Mapping[str, str], table: str) -> bool:
+    schema, _ = table.split(".", 1)
+    schemas, left_out = (config.get(f"{kind}.list", "").split(",") for kind in ("schema.include", "table.exclude"))
+    return _pattern(schema) in schemas and _pattern(table) not in left_out
 
 
 def connector_config(capture: Capture) -> dict[str, str]:

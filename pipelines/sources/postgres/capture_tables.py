@@ -69,6 +69,12 @@ class LeftOut:
     generated: frozenset[str]
     escaped: bool = False
 
+    def differs_from(self, told: "LeftOut") -> bool:
+        """Whether a connector that was ``told`` something else has to be told. Not for a new partition, which it gets
+        nothing of anyway; but for one that is a table of its own now.
+        """
+        return (self.tables, self.escaped) != (told.tables, told.escaped) or not told.partitions <= self.partitions
+
 
 @dataclass(frozen=True)
 class Named:

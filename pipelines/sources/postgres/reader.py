@@ -20,8 +20,8 @@ BLOCK_BYTES = 16 << 20
 EVERY_ROW = sql.SQL("true")
 
 _TEXT = ("text", "varchar", "bpchar", "name", "citext", "json", "jsonb", "xml", "inet", "cidr", "macaddr", "macaddr8",
-         "varbit", "int4range", "int8range", "numrange", "daterange", "tsrange", "tstzrange", "tsvector", "ltree",
-         "char", "money", *(name.lower() for name in PRINTED))  # fmt: skip
+         "varbit", "hstore", "int4range", "int8range", "numrange", "daterange", "tsrange", "tstzrange", "tsvector",
+         "ltree", "char", "money", *(name.lower() for name in PRINTED))  # fmt: skip
 DUCKDB_TYPES = {
     "int2": "INTEGER", "int4": "INTEGER", "int8": "BIGINT", "oid": "BIGINT", "bool": "BOOLEAN",
     "float4": "FLOAT", "float8": "DOUBLE", "uuid": "UUID", "bytea": "BLOB", "date": "DATE",
@@ -107,7 +107,7 @@ class TableColumn:
         element = "VARCHAR" if self.is_enum else self._numeric() if self.base == "numeric" else None
         if self.base == "bit":
             element = "BOOLEAN" if self.typmod == 1 else "VARCHAR"
-        if self.is_array and self.base in ("timetz", "interval"):
+        if self.is_array and self.base in ("timetz", "interval", "hstore"):
             return None
         element = element or DUCKDB_TYPES.get(self.base)
         return f"{element}[]" if element and self.is_array else element

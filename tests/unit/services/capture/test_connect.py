@@ -1,12 +1,15 @@
 """Connect's answers, and the connector's settings."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from pipelines.sources.postgres.capture import Capture, connector_config, literal, quote, schemas_added
+from pipelines.sources.postgres.capture import Capture, connector_config, literal, quote, taken_in
+from pipelines.sources.postgres.capture_tables import LeftOut
+from services.capture import copies
 from services.capture.connect import Connect
 from services.capture.errors import NotReady, Refused
 
@@ -93,7 +96,37 @@ def test_quoting(render: Any, given: str, rendered: str) -> None:
     assert render(given) == rendered
 
 
-def test_schemas_that_are_captured_later_are_told() -> None:
-    before = config()
-    assert schemas_added(capture(schemas=("public", "a,b.c", "a,bxc", "b")), before) == ("a,bxc", "b")
-    assert schemas_added(capture(schemas=("public",)), before) == ()
+@pytest.mark.parametrize(
+    ("schemas", "left_out", "found"),
+    [
+        (("public",), ("public.part_1", "public.a,b"), set()),
+        (("public",), ("public.a,b", "public.t"), {"public.part_1"}),
+        (("public", "later"), (), {"public.part_1", "public.a,b", "later.t"}),
+        (("later",), ("later.t",), set()),
+    ],
+    ids=["the same", "no partition any more", "another schema, nothing left out", "left out from the first"],
+)
+def test_tables_that_were_not_read_before(schemas: tuple[str, ...], left_out: tuple[str, ...], found: set[str]) -> None:
+    before = connector_config(capture(schemas=("public",), left_out=("public.part_1", "public.a,b")))
+    now = connector_config(capture(schemas=schemas, left_out=left_out))
+    tables = ("public.t", "public.part_1", "public.a,b", "later.t")
+    assert taken_in(tables, before, now) == found
+
+
+def test_what_is_to_be_copied_outlives_the_process(tmp_path: Path) -> None:
+    assert copies.noted(tmp_path) == set()
+    copies.add(tmp_path, frozenset({"public.a"}))
+    copies.add(tmp_path, frozenset({"public.a", "public.ü"}))
+    assert copies.noted(tmp_path) == {"public.a", "public.ü"}
+    copies.asked(tmp_path)
+    assert copies.noted(tmp_path) == set()
+
+
+@pytest.mark.parametrize(
+    ("partitions", "tables", "differs"),
+    [({"p.1", "p.2"}, set(), False), ({"p.1"}, set(), False), (set(), set(), True), ({"p.1"}, {"p.t"}, True)],
+    ids=["another partition", "nothing", "a partition less", "a table more"],
+)
+def test_when_a_connector_must_be_told(partitions: set[str], tables: set[str], differs: bool) -> None:
+    told = LeftOut(frozenset(), frozenset({"p.1"}), frozenset())
+    assert LeftOut(frozenset(tables), frozenset(partitions), frozenset()).differs_from(told) is differs

@@ -1,0 +1,29 @@
+"""Tables whose rows are yet to be copied: the connector reads them now, and didn't before.
+
+They are noted in a file before the connector is told, so that none is forgotten whenever capture ends.
+"""
+
+import json
+from pathlib import Path
+
+FILE = "to-copy.json"
+
+
+def noted(state_dir: Path) -> frozenset[str]:
+    """The tables (``schema.table``). Raises ValueError if the file isn't what was written."""
+    try:
+        return frozenset(json.loads((state_dir / FILE).read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return frozenset()
+
+
+def add(state_dir: Path, tables: frozenset[str]) -> None:
+    """Note more of them."""
+    fresh = state_dir / f"{FILE}.new"
+    fresh.write_text(json.dumps(sorted(noted(state_dir) | tables)) + "\n", encoding="utf-8")
+    fresh.replace(state_dir / FILE)
+
+
+def asked(state_dir: Path) -> None:
+    """The copies of all of them have been asked for."""
+    (state_dir / FILE).unlink()

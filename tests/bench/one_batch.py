@@ -1,0 +1,129 @@
+"""What one batch of one table costs, stage by stage, without servers: `python -m tests.bench.one_batch`.
+
+Time of the machine and CPU of the driver's JVM and of Python, medians over batches, once the first ones have warmed it
+up. The table is in a folder, so that catalog and object store aren't part of it.
+"""
+
+import json
+import random
+import statistics
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated, Any
+
+import psutil
+import typer
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+from rich.console import Console
+from rich.table import Table
+
+from pipelines.jvm import remember_classes
+from pipelines.part import FEW_RECORDS, Outcome, Part
+from pipelines.profile import profile
+from pipelines.session import DRIVER_JAVA_OPTIONS, ENGINE_CONF
+from pipelines.table import TableMirror
+from services.settings import CHECKOUT
+from tests.unit.pipelines.harness import Topic, create, delete, update
+
+WARM_UP = 6
+CREATES, DELETES = 0.2, 0.05
+app = typer.Typer(add_completion=False)
+Sample = dict[str, float]
+
+
+@app.command()
+def measure(
+    changes: Annotated[int, typer.Option(min=1, help="Changes a batch.")] = 50,
+    rows: Annotated[int, typer.Option(min=1, help="Rows of the table at first.")] = 20_000,
+    batches: Annotated[int, typer.Option(min=1, help="Batches measured.")] = 20,
+    java_options: Annotated[str, typer.Option(help="As SPARK_JAVA_OPTIONS.")] = "-XX:TieredStopAtLevel=1",
+    seed: Annotated[int, typer.Option()] = 1,
+    as_json: Annotated[bool, typer.Option("--json")] = False,
+) -> None:
+    """Measure batches of a fifth inserts, three quarters updates and some deletes, of keys all over the table."""
+    with TemporaryDirectory() as folder:
+        samples = _samples(_session(Path(folder), java_options), changes, rows, batches, random.Random(seed))
+    names = list(dict.fromkeys(name for sample in samples for name in sample))
+    found = {name: round(statistics.median(s.get(name, 0.0) for s in samples), 3) for name in names}
+    if as_json:
+        typer.echo(json.dumps({"changes": changes, "rows": rows, "batches": batches, "seconds": found}))
+        return
+    table = Table("what", "s", title=f"one batch of {changes} changes, table of {rows:,} rows")
+    for name, seconds in found.items():
+        table.add_row(name, f"{seconds:.3f}")
+    Console().print(table)
+
+
+def _session(folder: Path, java_options: str) -> SparkSession:
+    jars = ":".join(str(jar) for jar in sorted((CHECKOUT / ".lakehouse/toolchain/jars/spark").glob("*.jar")))
+    conf = ENGINE_CONF | {
+        "spark.driver.extraClassPath": jars,
+        "spark.driver.extraJavaOptions": f"{DRIVER_JAVA_OPTIONS} {java_options}",
+        "spark.driver.memory": "2g",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.ui.enabled": "false",
+        "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
+        "spark.sql.catalog.lake.type": "hadoop",
+        "spark.sql.catalog.lake.cache-enabled": "false",
+        "spark.sql.catalog.lake.warehouse": str(folder),
+    }
+    builder = SparkSession.builder.master("local[*]").appName("one batch")
+    for key, value in conf.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    # As it is for the batches of a stream.
+    session.conf.set("spark.sql.adaptive.enabled", "false")
+    remember_classes(session._jvm)
+    return session
+
+
+def _samples(spark: SparkSession, changes: int, rows: int, batches: int, chance: random.Random) -> list[Sample]:
+    topic, session, me = Topic(spark), spark.newSession(), psutil.Process()
+    (jvm,) = [child for child in me.children(recursive=True) if child.name() == "java"]
+    mirror, lsn, key = topic.mirror(), rows, rows
+    topic.apply(mirror, topic.batch([create(k + 1, k, f"name {k}", "d" * 20) for k in range(rows)]), 0)
+    samples = []
+    for number in range(1, WARM_UP + batches + 1):
+        events = []
+        for _ in range(changes):
+            lsn, what = lsn + 1, chance.random()
+            if what < CREATES:
+                key += 1
+                events.append(create(lsn, key, "new", "d" * 20))
+            elif what < CREATES + DELETES:
+                events.append(delete(lsn, chance.randrange(rows)))
+            else:
+                events.append(update(lsn, chance.randrange(rows), "changed", "e" * 20))
+        topic.batch(events).count()
+        before = (_cpu(jvm), _cpu(me), time.monotonic())
+        stages = _mirror(topic, mirror, session, number)
+        after = (_cpu(jvm), _cpu(me), time.monotonic())
+        cpu_jvm, cpu_python, passed = (b - a for a, b in zip(before, after, strict=True))
+        samples.append({"time": passed, "CPU of the JVM": cpu_jvm, "CPU of Python": cpu_python, **stages})
+    return samples[WARM_UP:]
+
+
+def _mirror(topic: Topic, mirror: TableMirror, session: SparkSession, number: int) -> Sample:
+    """As :mod:`pipelines.batch` does it."""
+    raw = topic.batches[-1]
+    raw = raw.coalesce(1 if raw.count() <= FEW_RECORDS else raw.sparkSession.sparkContext.defaultParallelism).persist()
+    started = time.monotonic()
+    seen = profile(raw)[topic.name]
+    profiled = time.monotonic() - started
+    outcome = Outcome(topic.name, rows=seen.rows)
+    planned: dict[int, Any] = {**dict.fromkeys(range(2), (0, 0)), **seen.ranges}
+    mirror.mirror(Part(raw.where(F.col("topic") == topic.name), seen, planned, number, session, outcome))
+    raw.unpersist()
+    return {"profile": profiled, **{stage: ms / 1000 for stage, ms in outcome.ms.items()}}
+
+
+def _cpu(process: psutil.Process) -> float:
+    times = process.cpu_times()
+    return float(times.user + times.system)
+
+
+if __name__ == "__main__":
+    app(prog_name="python -m tests.bench.one_batch")
