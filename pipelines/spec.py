@@ -9,7 +9,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from pipelines.errors import PipelineError
-from pipelines.maintenance.policy import Upkeep
+from pipelines.maintenance.policy import Alerts, Upkeep
 
 DIRECTORY = Path(__file__).parent / "specs"
 DEFAULTS = "defaults.yaml"
@@ -44,6 +44,7 @@ class TableSpec(BaseModel):
     table: str
     schema_changes: SchemaPolicy = SchemaPolicy()
     upkeep: Upkeep = Upkeep()
+    alerts: Alerts = Alerts()
 
 
 class Defaults(BaseModel):
@@ -53,6 +54,7 @@ class Defaults(BaseModel):
 
     schema_changes: SchemaPolicy = SchemaPolicy()
     upkeep: Upkeep = Upkeep()
+    alerts: Alerts = Alerts()
     freshness_seconds: float = Field(default=10.0, ge=1, le=3600)
 
 
@@ -69,6 +71,10 @@ class Specs:
     def upkeep(self, schema: str, name: str) -> Upkeep:
         """A table's upkeep, likewise."""
         return _over(self._defaults.upkeep, self._spec(schema, name).upkeep)
+
+    def alerts(self, schema: str, name: str) -> Alerts:
+        """When a table is unhealthy, likewise."""
+        return _over(self._defaults.alerts, self._spec(schema, name).alerts)
 
     @property
     def freshness_seconds(self) -> float:
@@ -120,7 +126,8 @@ def _complaints(error: ValidationError) -> Iterator[str]:
     for found in error.errors():
         where = ".".join(str(part) for part in found["loc"]) or "the file"
         if found["type"] == "extra_forbidden":
-            known = [*TableSpec.model_fields, *Defaults.model_fields, *SchemaPolicy.model_fields, *Upkeep.model_fields]
+            models = (TableSpec, Defaults, SchemaPolicy, Upkeep, Alerts)
+            known = [name for model in models for name in model.model_fields]
             yield f"unknown key {where}{_meant(str(found['loc'][-1]), known)}"
         elif found["type"] == "literal_error":
             yield f"{where} is {found['input']!r}, not one of {', '.join(get_args(Policy))}"

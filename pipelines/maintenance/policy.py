@@ -29,3 +29,17 @@ class Upkeep(BaseModel):
     snapshots: int = Field(default=20, ge=2)
     orphans_days: int = Field(default=3, ge=1)
     orphans_every_hours: int = Field(default=24, ge=1)
+
+
+class Alerts(BaseModel):
+    """What makes a table unhealthy, for people to look at: more files in a partition than ``partition_files``, more
+    ``snapshots``, more metadata than ``metadata_mib``, or a compaction that has been due, and not done, for
+    ``compaction_hours``.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    partition_files: int = Field(default=500, ge=1)
+    snapshots: int = Field(default=1000, ge=1)
+    metadata_mib: int = Field(default=10_240, ge=1)
+    compaction_hours: float = Field(default=24, gt=0)

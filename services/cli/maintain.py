@@ -7,7 +7,7 @@ import typer
 from rich.table import Table
 
 from pipelines import spec
-from services.cli.output import CHECK_FAILED, UNUSABLE, expected_errors, fail, out, print_json, progress, size
+from services.cli.output import CHECK_FAILED, expected_errors, out, print_json, progress, size
 from services.maintain.ask import Answer, ask
 from services.maintain.tables import Need, needs
 from services.verify.lake import open_catalog
@@ -37,12 +37,8 @@ def maintain(
     """Maintain tables."""
     with expected_errors(as_json), progress(not as_json) as on_progress:
         settings = StackSettings.load()
-        try:
-            specs = spec.load()
-        except spec.SpecError as error:
-            fail(str(error), UNUSABLE, as_json)
         catalog = open_catalog(settings)
-        found = needs(catalog, settings, specs, names or ())
+        found = needs(catalog, settings, spec.load(), names or ())
         answers = None
         if not dry_run:
             chosen = [need.table for need in found if now or need.due]

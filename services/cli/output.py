@@ -16,6 +16,7 @@ from requests.exceptions import RequestException
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from pipelines.spec import SpecError
 from services.errors import LakehouseError
 from services.verify.errors import NotCaughtUp
 from services.verify.progress import OnProgress
@@ -57,7 +58,7 @@ def expected_errors(as_json: bool = False) -> Iterator[None]:
         yield
     except NotCaughtUp as error:
         fail(str(error), CHECK_FAILED, as_json)
-    except LakehouseError as error:
+    except (LakehouseError, SpecError) as error:
         fail(str(error), UNUSABLE, as_json)
     except psycopg.Error as error:
         fail(f"PostgreSQL: {str(error).strip()}. See `make status`.", UNUSABLE, as_json)

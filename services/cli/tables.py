@@ -14,7 +14,10 @@ from pyiceberg.table import Table as LakeTable
 from pyiceberg.types import TimestamptzType
 from rich.table import Table
 
+from pipelines import spec
 from services.cli.output import UNUSABLE, age, expected_errors, fail, out, print_json, size
+from services.maintain.alerts import Condition, alerts, condition
+from services.maintain.tables import needs, source_of
 from services.verifier import record
 from services.verifier.rounds import TableState
 from services.verify.lake import ledger_of, lineage, open_catalog, tables
@@ -170,7 +173,7 @@ def _through(table: TableFacts, now: datetime) -> str:
     return f"{table.verified_through}, {age((now - table.verified_at).total_seconds())} ago"
 
 
-SHOW_HELP = """Show one table: columns, key, position per partition, files, and its newest snapshots.
+SHOW_HELP = """Show one table: columns, key, position per partition, files, health, and its newest snapshots.
 
 TABLE is `orders`, `shop.orders` or `lake.shop.orders`. Examples:
 
@@ -186,9 +189,13 @@ def show_table(name: Annotated[str, typer.Argument(metavar="TABLE")], as_json: A
     with expected_errors(as_json):
         settings = StackSettings.load()
         table = named(settings, name, as_json)
-        found, history = facts(table, *_lags(settings), _verified(open_catalog(settings))), _history(table)
+        catalog = open_catalog(settings)
+        found, history = facts(table, *_lags(settings), _verified(catalog)), _history(table)
+        health, warned = _health(table, catalog, settings)
     if as_json:
-        print_json({**asdict(found), "newest_snapshots": history})
+        print_json(
+            {**asdict(found), "health": health and asdict(health), "alerts": warned, "newest_snapshots": history}
+        )
         return
     described = {
         "table": found.table,
@@ -200,8 +207,9 @@ def show_table(name: Annotated[str, typer.Argument(metavar="TABLE")], as_json: A
         "lag": f"{found.lag:,} offsets, freshness {age(found.freshness_seconds)}",
         **({"held": found.held} if found.held else {}),
         "verified": f"through {_through(found, datetime.now(UTC))}; {found.differences:,} rows known to differ",
+        **({"health": _described(health)} if health else {}),
     }
-    for label, value in described.items():
+    for label, value in [*described.items(), *(("alert", text) for text in warned)]:
         out.print(f"{label:>10}  {value}", markup=False, highlight=False, soft_wrap=True)
     columns = Table("column", "type", "")
     for column in found.columns:
@@ -212,6 +220,24 @@ def show_table(name: Annotated[str, typer.Argument(metavar="TABLE")], as_json: A
         grid.add_row(item["snapshot_id"], f"{item['committed_at']:%Y-%m-%d %H:%M:%S}", item["operation"],
                      item["batch"] or "-", item["offsets"] or "-")  # fmt: skip
     out.print(grid)
+
+
+def _health(table: LakeTable, catalog: Catalog, settings: StackSettings) -> tuple[Condition | None, list[str]]:
+    """A table's condition, and what of it is an alert; None for a table that isn't a mirror."""
+    specs, source = spec.load(), source_of(table)
+    if source is None:
+        return None, []
+    (need,) = needs(catalog, settings, specs, [".".join(table.name()[-2:])])
+    found = condition(table, need)
+    return found, alerts(specs.alerts(*source), found, datetime.now(UTC))
+
+
+def _described(health: Condition) -> str:
+    compacted = "no compaction among its snapshots"
+    if health.compacted is not None:
+        compacted = f"compacted {age((datetime.now(UTC) - health.compacted).total_seconds())} ago"
+    cost = f"a scan costs {health.scan_cost:.2f} times what it would rewritten"
+    return f"{cost}; {health.snapshots:,} snapshots, {size(health.metadata_bytes)} of metadata; {compacted}"
 
 
 def named(settings: StackSettings, name: str, as_json: bool) -> LakeTable:

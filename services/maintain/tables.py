@@ -36,14 +36,15 @@ def needs(catalog: Catalog, settings: StackSettings, specs: Specs, names: Iterab
     if unknown:
         raise CannotVerify(f"no table of the lake is called {', '.join(sorted(unknown))} (`lakehouse table list`).")
     chosen = {name: table for name, table in found.items() if not wanted or wanted & _called(name)}
-    return [_need(name, table, specs) for name, table in chosen.items() if _source(table) is not None]
+    return [_need(name, table, specs) for name, table in chosen.items() if source_of(table) is not None]
 
 
 def _called(name: str) -> set[str]:
     return {name, name.split(".", 1)[1], f"lake.{name}"}
 
 
-def _source(table: Table) -> tuple[str, str] | None:
+def source_of(table: Table) -> tuple[str, str] | None:
+    """Schema and name of the table that a lake table mirrors; None: it mirrors none."""
     properties = table.properties
     if "lakehouse.source-table" not in properties:
         return None
@@ -51,7 +52,7 @@ def _source(table: Table) -> tuple[str, str] | None:
 
 
 def _need(name: str, table: Table, specs: Specs) -> Need:
-    source, snapshot = _source(table), table.current_snapshot()
+    source, snapshot = source_of(table), table.current_snapshot()
     assert source is not None
     policy = specs.upkeep(*source)
     kept = {ref.snapshot_id for ref in table.metadata.refs.values()}

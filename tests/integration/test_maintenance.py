@@ -13,6 +13,9 @@ def test_tables_are_rewritten_and_their_history_is_given_up_while_they_are_mirro
         stack.lakehouse("wait")
     before = stack.lakehouse("table", "show", "kept")
     assert before["data_files"] > 3
+    assert before["health"]["partition_files"] == before["data_files"] + before["delete_files"]
+    assert before["health"]["compaction_due"]
+    assert before["alerts"] == []
     (need,) = stack.lakehouse("maintain", "kept", "--dry-run")["tables"]
     assert [due["task"] for due in need["due"]] == ["compact"], "much of it is deleted"
     with stack.workload():
@@ -24,6 +27,8 @@ def test_tables_are_rewritten_and_their_history_is_given_up_while_they_are_mirro
         wait_until(lambda: stack.positions() > reached + 50)
     after = stack.lakehouse("table", "show", "kept")
     assert (after["data_files"], after["rows"]) == (1, before["rows"])
+    assert after["health"]["compacted"] is not None
+    assert after["health"]["compaction_due"] is None
     assert stack.lakehouse("maintain", "kept")["done"] == [], "nothing is due any more"
     stack.assert_equal()
     (ledger,) = stack.lakehouse("verify", "--ledger", "kept")["tables"]

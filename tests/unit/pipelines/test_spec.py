@@ -26,10 +26,11 @@ def test_a_tables_words_go_before_the_defaults(tmp_path: Path) -> None:
 def test_so_does_how_it_is_kept_small(tmp_path: Path) -> None:
     specs = spec.load(_write(
         tmp_path, defaults="freshness_seconds: 60\nupkeep: {snapshots_days: 14, files: 30}",
-        orders="table: public.orders\nupkeep: {files: 5}",
+        orders="table: public.orders\nupkeep: {files: 5}\nalerts: {snapshots: 7}",
     ))  # fmt: skip
     assert specs.upkeep("public", "orders") == Upkeep(snapshots_days=14, files=5)
     assert specs.upkeep("public", "other") == Upkeep(snapshots_days=14, files=30)
+    assert (specs.alerts("public", "orders").snapshots, specs.alerts("public", "other").snapshots) == (7, 1000)
     assert specs.freshness_seconds == 60
 
 
@@ -37,6 +38,7 @@ def test_the_specs_of_this_repository_say_what_holds_without_them(tmp_path: Path
     ours, none = spec.load(), spec.load(tmp_path)
     assert ours.schema_policy("public", "orders") == none.schema_policy("public", "orders") == spec.SchemaPolicy()
     assert ours.upkeep("public", "orders") == none.upkeep("public", "orders") == Upkeep()
+    assert ours.alerts("public", "orders") == none.alerts("public", "orders")
     assert ours.freshness_seconds == none.freshness_seconds
 
 
