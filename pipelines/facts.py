@@ -13,8 +13,9 @@ from pipelines.sources.postgres.envelope import TableShape
 PRUNABLE = ("int", "long", "string")
 NUMBERS = ("int", "long")
 LISTABLE = (*PRUNABLE, "uuid")
-# Values that a set holds apart though they are equal, or the other way round.
-UNSETTLED = ("float", "double", "binary")
+# Of whose values a set makes the same groups as a query does (not so of 0.0 and -0.0), and which Python can hold all of
+# (not so of dates after the year 9999).
+SETTLED = (*LISTABLE, "boolean")
 
 
 def batch_facts(rows: DataFrame, shape: TableShape, keys: tuple[str, ...], few: bool) -> Row:
@@ -29,7 +30,7 @@ def batch_facts(rows: DataFrame, shape: TableShape, keys: tuple[str, ...], few: 
     halves = live & (F.col("leaving") | (F.col("op").isin(*CREATES) & F.col("old_key").isNotNull() & lacking))
     image = "row" if keys else "before"
     prunable = _prunable(shape, keys)
-    listed = few and keys and not any(c.type.iceberg in UNSETTLED for c in shape.columns if c.name in keys)
+    listed = few and keys and all(_settled(c.type.iceberg) for c in shape.columns if c.name in keys)
     key = F.struct(*[F.col("row").getField(name).alias(name) for name in keys])
     return rows.agg(
         F.count_if(~good).alias("dead"),
@@ -71,6 +72,10 @@ def key_among(facts: Row, shape: TableShape, keys: tuple[str, ...]) -> tuple[str
     if key is None or not facts.touched:
         return None
     return key, tuple({touched[key]: None for touched in facts.touched})
+
+
+def _settled(kind: Any) -> bool:
+    return kind in SETTLED or (isinstance(kind, str) and kind.startswith("decimal"))
 
 
 def _prunable(shape: TableShape, keys: tuple[str, ...]) -> list[str]:
