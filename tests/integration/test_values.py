@@ -143,6 +143,34 @@ def test_values_are_exact_or_dead_letters(stack: Stack) -> None:
     stack.sql("DROP TABLE exact")
 
 
+KEYS = {
+    "date": ["0001-01-01", "2026-03-29", "20000-01-01"],
+    "timestamptz": ["0001-01-01 00:00Z", "2026-03-29 02:30:00.123456+01", "12000-01-01 00:00Z"],
+    "numeric(30,2)": ["-0.01", "1234567890123456789012345678.90", "0"],
+    "float8": ["-0", "0.1", "-Infinity"],
+    "boolean": ["true", "false"],
+    "bytea": ["\\x00", "\\xff", ""],
+    "text[]": ["{a,b}", "{}", '{""}'],
+    "uuid": ["00000000-0000-0000-0000-000000000001", "ffffffff-ffff-ffff-ffff-ffffffffffff"],
+    "inet": ["10.0.0.1/8", "::1"],
+}  # fmt: skip
+
+
+def test_keys_of_every_kind(stack: Stack) -> None:
+    tables = {f"by_{number}": (kind, values) for number, (kind, values) in enumerate(KEYS.items())}
+    with stack.source() as source:
+        for table, (kind, values) in tables.items():
+            source.execute(f"CREATE TABLE {table} (k {kind}, n int, note text, PRIMARY KEY (k, n))".encode())
+            for value in values:
+                source.execute(f"INSERT INTO {table} SELECT %s::{kind}, g, 'a' FROM generate_series(1, 3) g".encode(), (value,))
+        stack.lakehouse("wait")
+        for table in tables:
+            source.execute(f"UPDATE {table} SET note = 'b' WHERE n < 3".encode())
+            source.execute(f"DELETE FROM {table} WHERE n = 1".encode())
+    stack.assert_equal(*tables)
+    stack.sql("DROP TABLE " + ", ".join(tables))
+
+
 def test_what_the_connector_loses_is_shown(stack: Stack) -> None:
     stack.sql(
         "CREATE TABLE lossy (id int PRIMARY KEY, bits varbit, clock timetz, nested int[], spell interval)",
