@@ -162,7 +162,8 @@ def test_keys_of_every_kind(stack: Stack) -> None:
         for table, (kind, values) in tables.items():
             source.execute(f"CREATE TABLE {table} (k {kind}, n int, note text, PRIMARY KEY (k, n))".encode())
             for value in values:
-                source.execute(f"INSERT INTO {table} SELECT %s::{kind}, g, 'a' FROM generate_series(1, 3) g".encode(), (value,))
+                rows = f"INSERT INTO {table} SELECT %s::{kind}, g, 'a' FROM generate_series(1, 3) g"
+                source.execute(rows.encode(), (value,))
         stack.lakehouse("wait")
         for table in tables:
             source.execute(f"UPDATE {table} SET note = 'b' WHERE n < 3".encode())
