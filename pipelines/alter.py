@@ -29,8 +29,18 @@ def iceberg_schema(shape: TableShape, keys: Sequence[str]) -> dict[str, Any]:
     fields += [
         {"id": identifiers.take(), "name": name, "required": False, "type": TECHNICAL_TYPES[name]} for name in TECHNICAL
     ]
-    key_ids = [field["id"] for field in fields if field["name"] in keys]
+    identifier = identifies(shape.columns, keys)
+    key_ids = [field["id"] for field in fields if field["name"] in identifier]
     return {"type": "struct", "schema-id": 0, "identifier-field-ids": key_ids, "fields": fields}
+
+
+def identifies(columns: Sequence[SourceColumn], keys: Sequence[str]) -> tuple[str, ...]:
+    """The columns that Iceberg is told to be the identifier: the key, or none where a type of it can't be. What the key
+    is, the table's properties say in any case.
+    """
+    types = {column.name: column.type.iceberg for column in columns}
+    usable = all(isinstance(types[key], str) and types[key] not in ("float", "double") for key in keys)
+    return tuple(keys) if usable else ()
 
 
 def _doc(column: SourceColumn) -> dict[str, str]:

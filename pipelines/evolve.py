@@ -154,8 +154,8 @@ def rekey(
     rekeyed = Change("rekey", ", ".join(has.keys) or "nothing", ", ".join(wanted.keys) or "nothing")
     told = [*found, *([] if same else [rekeyed])]
     # A file from before a column was added can't be read where the column is required.
-    identifiers = wanted.keys if set(wanted.keys) <= table.first_columns else ()
-    table.alter([partial(alter.set_key, was=(), keys=identifiers)], _version(table, wanted, told))
+    identifier = alter.identifies(wanted.columns, wanted.keys) if set(wanted.keys) <= table.first_columns else ()
+    table.alter([partial(alter.set_key, was=(), keys=identifier)], _version(table, wanted, told))
     return told
 
 

@@ -1,6 +1,7 @@
 """What a mirrored table is called and how its schema is numbered."""
 
 import json
+from typing import Any
 
 import pytest
 
@@ -29,6 +30,14 @@ def test_field_ids_are_unique_and_the_key_is_required() -> None:
     assert schema["identifier-field-ids"] == [by_name["id"]["id"]]
     assert [name for name, field in by_name.items() if field["required"]] == ["id"]
     assert list(by_name) == ["tags", "id", "name", "_kafka_partition", "_kafka_offset", "_lsn", "_committed_at", "_op"]
+
+
+@pytest.mark.parametrize(("kind", "identifies"), [("double", False), ("float", False), (ARRAY, False), ("long", True)])
+def test_a_key_that_iceberg_takes_for_no_identifier_is_a_key_all_the_same(kind: Any, identifies: bool) -> None:
+    shape = table_shape("shop.public.t", ("public", "t"), value_schema("t", {"id": "long", "k": kind}))
+    schema = iceberg_schema(shape, ("id", "k"))
+    assert schema["identifier-field-ids"] == ([1, 2] if identifies else [])
+    assert [field["name"] for field in schema["fields"] if field["required"]] == ["id", "k"]
 
 
 @pytest.mark.parametrize(
