@@ -12,6 +12,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from services.files import write_whole
+
 FILE = "marks.json"
 RESYNC = "Capture has stopped; run `lakehouse resync --all`"
 SLOT_LOST, SOURCE_RESTORED = "infra/runbooks/slot-lost.md", "infra/runbooks/source-restored.md"
@@ -83,9 +85,7 @@ def recall(state_dir: Path) -> Mark | None:
 
 def remember(state_dir: Path, mark: Mark) -> None:
     """Remember a mark that is committed in the source."""
-    fresh = state_dir / f"{FILE}.new"
-    fresh.write_text(mark.model_dump_json() + "\n", encoding="utf-8")
-    fresh.replace(state_dir / FILE)
+    write_whole(state_dir / FILE, mark.model_dump_json() + "\n")
 
 
 def forget(state_dir: Path) -> None:

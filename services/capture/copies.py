@@ -6,6 +6,8 @@ They are noted in a file before the connector is told, so that none is forgotten
 import json
 from pathlib import Path
 
+from services.files import write_whole
+
 FILE = "to-copy.json"
 
 
@@ -19,9 +21,7 @@ def noted(state_dir: Path) -> frozenset[str]:
 
 def add(state_dir: Path, tables: frozenset[str]) -> None:
     """Note more of them."""
-    fresh = state_dir / f"{FILE}.new"
-    fresh.write_text(json.dumps(sorted(noted(state_dir) | tables)) + "\n", encoding="utf-8")
-    fresh.replace(state_dir / FILE)
+    write_whole(state_dir / FILE, json.dumps(sorted(noted(state_dir) | tables)) + "\n")
 
 
 def asked(state_dir: Path) -> None:

@@ -7,6 +7,8 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from services.files import write_whole
+
 FILE = "health.json"
 
 
@@ -41,9 +43,7 @@ def write(state_dir: Path, state: State, restarts: int = 0, error: str | None = 
     """Replace the file at once, so that nobody reads half of it."""
     now = datetime.now(UTC)
     health = Health(healthy=state is State.RUNNING, state=state, restarts=restarts, error=error, at=now)
-    fresh = state_dir / f"{FILE}.new"
-    fresh.write_text(health.model_dump_json() + "\n", encoding="utf-8")
-    fresh.replace(state_dir / FILE)
+    write_whole(state_dir / FILE, health.model_dump_json() + "\n")
 
 
 def touch(state_dir: Path) -> None:

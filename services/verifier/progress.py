@@ -4,6 +4,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
+from services.files import write_whole
 from services.verifier.rounds import TableState
 
 PROGRESS, ALIVE = "progress.json", "alive"
@@ -12,9 +13,7 @@ _STATES = TypeAdapter(dict[str, TableState])
 
 def write(directory: Path, states: dict[str, TableState]) -> None:
     """Replace the file at once, so that nobody reads half of it."""
-    fresh = directory / f"{PROGRESS}.new"
-    fresh.write_bytes(_STATES.dump_json(states))
-    fresh.replace(directory / PROGRESS)
+    write_whole(directory / PROGRESS, _STATES.dump_json(states).decode())
 
 
 def read(directory: Path) -> dict[str, TableState] | None:
