@@ -17,7 +17,7 @@ from rich.table import Table
 from pipelines import spec
 from services.cli.output import UNUSABLE, age, expected_errors, fail, out, print_json, size
 from services.maintain.alerts import Condition, alerts, condition
-from services.maintain.tables import needs, source_of
+from services.maintain.tables import need_of, source_of
 from services.verifier import record
 from services.verifier.rounds import TableState
 from services.verify.lake import ledger_of, lineage, open_catalog, tables
@@ -189,9 +189,8 @@ def show_table(name: Annotated[str, typer.Argument(metavar="TABLE")], as_json: A
     with expected_errors(as_json):
         settings = StackSettings.load()
         table = named(settings, name, as_json)
-        catalog = open_catalog(settings)
-        found, history = facts(table, *_lags(settings), _verified(catalog)), _history(table)
-        health, warned = _health(table, catalog, settings)
+        found, history = facts(table, *_lags(settings), _verified(open_catalog(settings))), _history(table)
+        health, warned = _health(table)
     if as_json:
         print_json(
             {**asdict(found), "health": health and asdict(health), "alerts": warned, "newest_snapshots": history}
@@ -222,13 +221,12 @@ def show_table(name: Annotated[str, typer.Argument(metavar="TABLE")], as_json: A
     out.print(grid)
 
 
-def _health(table: LakeTable, catalog: Catalog, settings: StackSettings) -> tuple[Condition | None, list[str]]:
+def _health(table: LakeTable) -> tuple[Condition | None, list[str]]:
     """A table's condition, and what of it is an alert; None for a table that isn't a mirror."""
     specs, source = spec.load(), source_of(table)
     if source is None:
         return None, []
-    (need,) = needs(catalog, settings, specs, [".".join(table.name()[-2:])])
-    found = condition(table, need)
+    found = condition(table, need_of(table, specs))
     return found, alerts(specs.alerts(*source), found, datetime.now(UTC))
 
 

@@ -36,7 +36,7 @@ def needs(catalog: Catalog, settings: StackSettings, specs: Specs, names: Iterab
     if unknown:
         raise CannotVerify(f"no table of the lake is called {', '.join(sorted(unknown))} (`lakehouse table list`).")
     chosen = {name: table for name, table in found.items() if not wanted or wanted & _called(name)}
-    return [_need(name, table, specs) for name, table in chosen.items() if source_of(table) is not None]
+    return [need_of(table, specs) for table in chosen.values() if source_of(table) is not None]
 
 
 def _called(name: str) -> set[str]:
@@ -51,7 +51,8 @@ def source_of(table: Table) -> tuple[str, str] | None:
     return properties["lakehouse.source-schema"], properties["lakehouse.source-table"]
 
 
-def _need(name: str, table: Table, specs: Specs) -> Need:
+def need_of(table: Table, specs: Specs) -> Need:
+    """What one mirrored table needs."""
     source, snapshot = source_of(table), table.current_snapshot()
     assert source is not None
     policy = specs.upkeep(*source)
@@ -61,4 +62,4 @@ def _need(name: str, table: Table, specs: Specs) -> Need:
     state = health(summary, len(table.snapshots()))
     due = [plan.compaction(policy, state, 0), plan.expiry(policy, times, round(time.time() * 1000))] if snapshot else []
     cost = state.scan_cost(policy.target_file_mib * MIB)
-    return Need(name, state, cost, [task for task in due if task is not None])
+    return Need(".".join(table.name()[-2:]), state, cost, [task for task in due if task is not None])

@@ -19,13 +19,11 @@ from pyspark.sql import functions as F
 from rich.console import Console
 from rich.table import Table
 
-from pipelines.jvm import remember_classes
 from pipelines.part import FEW_RECORDS, Outcome, Part
 from pipelines.profile import profile
-from pipelines.session import DRIVER_JAVA_OPTIONS, ENGINE_CONF
 from pipelines.table import TableMirror
-from services.settings import CHECKOUT
 from tests.unit.pipelines.harness import Topic, create, delete, update
+from tests.unit.pipelines.local import QUICK_COMPILER, local_session
 
 WARM_UP = 6
 CREATES, DELETES = 0.2, 0.05
@@ -38,13 +36,16 @@ def measure(
     changes: Annotated[int, typer.Option(min=1, help="Changes a batch.")] = 50,
     rows: Annotated[int, typer.Option(min=1, help="Rows of the table at first.")] = 20_000,
     batches: Annotated[int, typer.Option(min=1, help="Batches measured.")] = 20,
-    java_options: Annotated[str, typer.Option(help="As SPARK_JAVA_OPTIONS.")] = "-XX:TieredStopAtLevel=1",
+    java_options: Annotated[str, typer.Option(help="As SPARK_JAVA_OPTIONS.")] = QUICK_COMPILER,
     seed: Annotated[int, typer.Option()] = 1,
     as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> None:
     """Measure batches of a fifth inserts, three quarters updates and some deletes, of keys all over the table."""
     with TemporaryDirectory() as folder:
-        samples = _samples(_session(Path(folder), java_options), changes, rows, batches, random.Random(seed))
+        spark = local_session(Path(folder), java_options, "2g")
+        # As it is for the batches of a stream.
+        spark.conf.set("spark.sql.adaptive.enabled", "false")
+        samples = _samples(spark, changes, rows, batches, random.Random(seed))
     names = list(dict.fromkeys(name for sample in samples for name in sample))
     found = {name: round(statistics.median(s.get(name, 0.0) for s in samples), 3) for name in names}
     if as_json:
@@ -54,30 +55,6 @@ def measure(
     for name, seconds in found.items():
         table.add_row(name, f"{seconds:.3f}")
     Console().print(table)
-
-
-def _session(folder: Path, java_options: str) -> SparkSession:
-    jars = ":".join(str(jar) for jar in sorted((CHECKOUT / ".lakehouse/toolchain/jars/spark").glob("*.jar")))
-    conf = ENGINE_CONF | {
-        "spark.driver.extraClassPath": jars,
-        "spark.driver.extraJavaOptions": f"{DRIVER_JAVA_OPTIONS} {java_options}",
-        "spark.driver.memory": "2g",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.ui.enabled": "false",
-        "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
-        "spark.sql.catalog.lake.type": "hadoop",
-        "spark.sql.catalog.lake.cache-enabled": "false",
-        "spark.sql.catalog.lake.warehouse": str(folder),
-    }
-    builder = SparkSession.builder.master("local[*]").appName("one batch")
-    for key, value in conf.items():
-        builder = builder.config(key, value)
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
-    # As it is for the batches of a stream.
-    session.conf.set("spark.sql.adaptive.enabled", "false")
-    remember_classes(session._jvm)
-    return session
 
 
 def _samples(spark: SparkSession, changes: int, rows: int, batches: int, chance: random.Random) -> list[Sample]:
