@@ -5,8 +5,7 @@ from dataclasses import replace
 from pipelines import ledger
 from pipelines.failpoints import failpoint
 from pipelines.iceberg import Lake, LakeTable
-from pipelines.merge import commit
-from pipelines.part import Part
+from pipelines.part import Part, Write
 
 
 class Account:
@@ -64,11 +63,9 @@ class Account:
             self.enter_state(self.reached, batch)
 
     def enter(
-        self, part: Part, counts: ledger.Counts, statement: str | None = None, truncated_lsn: int | None = None,
-        few: bool = False,
-    ) -> None:  # fmt: skip
-        """Commit the part's entry in the ledger, with the data that ``statement`` writes, if it is given (``few``: see
-        :func:`pipelines.merge.commit`).
+        self, part: Part, counts: ledger.Counts, write: Write | None = None, truncated_lsn: int | None = None
+    ) -> None:
+        """Commit the part's entry in the ledger, with the data that ``write`` writes, if it is given.
 
         Without a table nothing is committed; the entry of the commit that creates it begins with this part.
         """
@@ -80,13 +77,13 @@ class Account:
         reached = replace(self.known.after(part.offsets, truncated_lsn), partitions=partitions)
         summary = ledger.summary(self._pipeline, part.batch, part.offsets, reached, self._untold, self._lost)
         with part.outcome.stage("merge"):
-            if statement is None:
+            if write is None:
                 self.table.commit_nothing(summary)
             else:
                 failpoint("before-merge")
-                commit(part.session, statement, summary, few)
+                write(summary)
                 failpoint("after-merge")
-        part.outcome.committed |= statement is not None
+        part.outcome.committed |= write is not None
         self._told(reached)
 
     def enter_state(self, reached: ledger.Ledger, batch: int, balanced: bool = False) -> None:

@@ -1,7 +1,7 @@
 """A batch: every captured topic's records, split by table and merged side by side."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -17,11 +17,11 @@ from pipelines.errors import RetryBatch, Stopping, StopPipeline
 from pipelines.failpoints import failpoint
 from pipelines.history import TopicHistory
 from pipelines.holds import Holds
-from pipelines.ledger import Counts, Ranges
+from pipelines.ledger import Counts, Positions, Ranges
 from pipelines.maintenance.rounds import Maintenance
 from pipelines.pace import Pace
 from pipelines.parking import Parking
-from pipelines.part import FEW_RECORDS, Outcome, Part
+from pipelines.part import Outcome, Part, gathered
 from pipelines.planned import OffsetLog
 from pipelines.position import PositionPublisher, told
 from pipelines.profile import TopicProfile, profile
@@ -34,6 +34,7 @@ from pipelines.sources.postgres.schema_log import SchemaLog
 from pipelines.spec import Specs
 from pipelines.table import Rules, TableMirror
 from pipelines.topic import Topic
+from pipelines.wanted import Wanted
 
 PIPELINE = "mirror"
 TABLES_SIDE_BY_SIDE = 5
@@ -49,7 +50,8 @@ class BatchMirror:
     ) -> None:
         self._settings, self._stop, self._log, self._holds = settings, stop, log, Holds()
         self._publisher = PositionPublisher(settings.kafka_bootstrap, log)
-        self._pace, self._maintenance = Pace(specs.freshness_seconds), Maintenance(spark, specs, log)
+        self._pace, self._maintenance = Pace(specs.default_freshness), Maintenance(spark, specs, log)
+        self._wanted = Wanted(settings.kafka_bootstrap)
         self._registry = SchemaRegistry(str(settings.schema_registry_url))
         self._letters = DeadLetters(spark, settings.kafka_bootstrap, PIPELINE)
         self._history = TopicHistory(settings.kafka_bootstrap, settings.max_offsets_per_trigger)
@@ -58,6 +60,8 @@ class BatchMirror:
         self._parking, self._resyncs = Parking(spark), Resyncs(spark)
         self._specs = specs
         self._tables: dict[str, TableMirror] = {}
+        # What was left out of the last batch, though that, or one before it, had something for them.
+        self._left: set[str] = set()
         self._pool = ThreadPoolExecutor(TABLES_SIDE_BY_SIDE, thread_name_prefix="table")
         # A session's settings carry one commit's ledger, so a session serves one table at a time.
         self._sessions: SimpleQueue[SparkSession] = SimpleQueue()
@@ -70,8 +74,11 @@ class BatchMirror:
             raise Stopping("no further batch: the mirror was asked to stop")
         failpoint("before-batch")
         started = time.monotonic()
+        self._pace.begin()
         ranges = self._offsets.ranges(number)
-        batch = batch.coalesce(self._parts(batch, ranges)).persist()
+        offsets = sum(end - start for by in ranges.values() for start, end in by.values())
+        behind = offsets >= self._settings.max_offsets_per_trigger // 2
+        batch = gathered(batch, offsets).persist()
         try:
             topics = profile(batch)
             profiled = time.monotonic()
@@ -79,7 +86,9 @@ class BatchMirror:
             altered = self._altered(topics)
             # Both look, whatever the first one says.
             decided = any([self._parking.refresh(), self._resyncs.refresh()])
-            due = {t for t in planned if self._is_due(t, t in topics, t in altered or decided)}
+            pending = planned.keys() & (topics.keys() | self._left)
+            waiting = {} if behind else self._waiting(pending)
+            due = {t for t in planned if self._is_due(t, t in pending - waiting.keys(), t in altered or decided)}
             jobs = {
                 t: self._pool.submit(
                     self._one, batch, topics.get(t) or TopicProfile(t), planned[t], number, t in altered
@@ -88,40 +97,43 @@ class BatchMirror:
                 if t in due
             }
             outcomes = self._outcomes(jobs)
-            for topic in planned.keys() - due - self._holds.all().keys():
+            waiting = {topic: reached for topic, reached in waiting.items() if topic not in due}
+            self._left = set(waiting)
+            for topic in planned.keys() - due - self._holds.all().keys() - waiting.keys():
                 self._tables[topic].pass_over(planned[topic])
         finally:
             batch.unpersist()
         ends = {topic: {partition: end for partition, (_, end) in by.items()} for topic, by in ranges.items()}
-        self._publisher.publish(told(ends, self._holds.all()))
+        self._publisher.publish(told(ends, self._holds.all(), waiting))
         if any(outcome.rows or outcome.reread or outcome.schema_changes or outcome.swept for outcome in outcomes):
             failpoint("before-checkpoint")
             self._report(number, outcomes, profiled - started, time.monotonic() - started)
-        self._rest(number, outcomes, started)
+        committed = [outcome.topic for outcome in outcomes if outcome.committed]
+        pause = self._pace.end(bool(committed), waiting.keys(), behind)
+        self._rest(number, committed, pause, idle=not committed and not waiting)
 
-    def _parts(self, batch: DataFrame, ranges: Mapping[str, Ranges]) -> int:
-        """How many partitions the batch is worth: not one a Kafka partition, for every table's jobs go over all of
-        them.
-        """
-        records = sum(end - start for by in ranges.values() for start, end in by.values())
-        return 1 if records <= FEW_RECORDS else batch.sparkSession.sparkContext.defaultParallelism
-
-    def _rest(self, number: int, outcomes: list[Outcome], started: float) -> None:
+    def _rest(self, number: int, committed: list[str], pause: float, idle: bool) -> None:
         """Wait until the next batch is due, and keep the tables in order meanwhile."""
         now = time.monotonic()
-        committed = [outcome.topic for outcome in outcomes if outcome.committed]
         for topic in committed:
             self._maintenance.committed(topic)
-        behind = sum(outcome.rows for outcome in outcomes) >= self._settings.max_offsets_per_trigger // 2
-        until = now + (self._pace.pause(now - started, behind) if committed else 0.0)
         free = {topic: mirror for topic, mirror in self._tables.items() if not self._holds.held(topic)}
-        self._maintenance.run(free, number, until if committed else now + IDLE_SECONDS)
-        self._stop.wait(max(0.0, until - time.monotonic()))
+        self._maintenance.run(free, number, now + (IDLE_SECONDS if idle else pause))
+        self._stop.wait(max(0.0, now + pause - time.monotonic()))
 
-    def _is_due(self, topic: str, has_records: bool, news: bool) -> bool:
+    def _waiting(self, pending: Iterable[str]) -> dict[str, Positions]:
+        """Those of the tables for which something has come that can do without it for another batch, and how far they
+        are.
+        """
+        patient = [topic for topic in pending if self._pace.can_wait(topic) and not self._holds.held(topic)]
+        reached = {topic: positions for topic in patient if (positions := self._tables[topic].reached) is not None}
+        beyond = self._wanted.beyond(reached)
+        return {topic: positions for topic, positions in reached.items() if topic not in beyond}
+
+    def _is_due(self, topic: str, pending: bool, news: bool) -> bool:
         if self._holds.held(topic):
             return news or self._holds.due(topic)
-        return has_records or news or topic not in self._tables or self._tables[topic].awaits()
+        return pending or news or topic not in self._tables or self._tables[topic].awaits()
 
     def _outcomes(self, jobs: Mapping[str, Future[Outcome]]) -> list[Outcome]:
         """What became of every table; those that can't go on are held.
@@ -141,7 +153,11 @@ class BatchMirror:
                 self._hold(topic, error)
             elif self._holds.release(topic):
                 self._log.info("table_released", topic=topic)
-        return [job.result() for topic, job in jobs.items() if topic not in failed]
+        outcomes = [job.result() for topic, job in jobs.items() if topic not in failed]
+        for outcome in outcomes:
+            if outcome.layout_refused:
+                self._log.warning("layout_refused", topic=outcome.topic, why=outcome.layout_refused)
+        return outcomes
 
     def _hold(self, topic: str, error: BaseException) -> None:
         with self._session() as session:
@@ -171,8 +187,9 @@ class BatchMirror:
             topic = Topic(seen.topic, self._registry, self._history, self._schema_log, self._settings.unavailable_value)
             rules = Rules(
                 self._settings.source_name, PIPELINE, self._settings.dead_letter_share,
-                self._specs.schema_policy(*topic.table),
+                self._specs.schema_policy(*topic.table), self._specs.layout(*topic.table),
             )  # fmt: skip
+            self._pace.know(seen.topic, self._specs.freshness(*topic.table))
             mirror = self._tables[seen.topic] = TableMirror(topic, rules, self._letters, self._parking, self._resyncs)
         raw = batch.where(F.col("topic") == seen.topic)
         with self._session() as session:
@@ -201,6 +218,7 @@ class BatchMirror:
             rows={o.topic: o.rows + o.reread for o in sorted(outcomes, key=lambda o: o.topic) if o.rows or o.reread},
             **asdict(counts),
             schema_changes={o.topic: o.schema_changes for o in outcomes if o.schema_changes},
+            layout={o.topic: o.layout for o in outcomes if o.layout},
             skipped=sum(outcome.skipped for outcome in outcomes),
             reread=sum(outcome.reread for outcome in outcomes),
             swept={o.topic: o.swept for o in outcomes if o.swept},

@@ -12,7 +12,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from pipelines import alter
+from pipelines import alter, arrange
 from pipelines.errors import StopPipeline
 from pipelines.failpoints import failpoint
 from pipelines.fold import TECHNICAL
@@ -79,18 +79,21 @@ def applied(table: LakeTable, versions: TableVersions) -> Applied:
     types = {name: kind for name, kind in table.column_types.items() if name not in TECHNICAL}
     keys = tuple(json.loads(properties[KEY_COLUMNS]))
     newest = versions.newest
+    fixed = arrange.fixed_columns(table)
     if newest is None:
-        return Applied(types, keys)
+        return Applied(types, keys, fixed=fixed)
     if properties.get(RELATION) == str(newest.relation):
         attributes = {int(number): name for number, name in json.loads(properties[ATTRIBUTES]).items()}
-        return Applied(types, keys, attributes, versions.at(int(properties[SCHEMA_LSN])))
+        return Applied(types, keys, attributes, versions.at(int(properties[SCHEMA_LSN])), fixed)
     if relation(table) is not None:
-        # Another table had the name: none of its columns is one of this table's.
-        return Applied(types, keys, {-i: name for i, name in enumerate(types, 1)})
+        # Another table had the name: none of its columns is one of this table's, but those that can't go serve again.
+        again = {newest.by_name[name].number: name for name in fixed & newest.by_name.keys()}
+        gone = {-i: name for i, name in enumerate(types, 1) if name not in again.values()}
+        return Applied(types, keys, {**gone, **again}, fixed=fixed)
     named = next((v for v in reversed(versions.versions) if types.keys() <= v.by_name.keys()), newest)
     # What no version names has a number that no column has: it is dropped.
     numbers = (named.by_name[name].number if name in named.by_name else -i for i, name in enumerate(types, 1))
-    return Applied(types, keys, dict(zip(numbers, types, strict=True)), named)
+    return Applied(types, keys, dict(zip(numbers, types, strict=True)), named, fixed)
 
 
 def check_frozen(table: LakeTable, wanted: Target) -> None:
@@ -249,9 +252,11 @@ def _impossible(
     differences = []
     reread = _reread_since(has, versions)
     for change in found:
-        if change.kind == "replace" and not (reread and wanted.keys and change.column not in wanted.keys):
-            was = next((old for old, new in renamed.items() if new == change.column), change.column)
-            differences.append(f"column {was} is {has.types[was]} in the lake and {printed(change.to)} in the source")
+        old = next((old for old, new in renamed.items() if new == change.column), change.column)
+        if change.kind in ("drop", "replace") and old in has.fixed:
+            differences.append(f"column {old} can't go, because the table is partitioned by it, or was")
+        elif change.kind == "replace" and not (reread and wanted.keys and change.column not in wanted.keys):
+            differences.append(f"column {old} is {has.types[old]} in the lake and {printed(change.to)} in the source")
     if wanted.version is None and shape is not None:
         added = {change.column for change in found if change.kind == "add"}
         differences += [

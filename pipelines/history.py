@@ -20,7 +20,7 @@ class TopicHistory:
     """Reads ranges of topics anew, ``at_once`` offsets at a time."""
 
     def __init__(self, kafka_bootstrap: str, at_once: int) -> None:
-        self._kafka_bootstrap, self._at_once = kafka_bootstrap, at_once
+        self._kafka_bootstrap, self.at_once = kafka_bootstrap, at_once
 
     def read(
         self, session: SparkSession, topic: str, ranges: Ranges, whole: bool = False
@@ -28,7 +28,7 @@ class TopicHistory:
         """Parts of ``ranges``, each with its raw records, in order; or all as one part, if ``whole``."""
         if not ranges:
             return
-        for part in [ranges] if whole else parts(ranges, self._at_once):
+        for part in [ranges] if whole else parts(ranges, self.at_once):
             yield part, read_ranges(session, self._kafka_bootstrap, topic, part)
 
     def ends(self, topic: str) -> dict[int, int]:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from threading import Lock
 from typing import Any
 
@@ -120,6 +121,33 @@ class LakeTable:
         for key, value in summary.items():
             append = append.set(key, value)
         append.commit()
+
+    @contextmanager
+    def beside(self, branch: str) -> Iterator[str]:
+        """A branch for the block to write to, by its SQL name; all of it is seen when the block ends well."""
+        self._table.refresh()
+        refs, snapshot = self._table.refs(), self.snapshot_id
+        assert snapshot is not None
+        update = self._table.manageSnapshots()
+        (update.replaceBranch if branch in refs else update.createBranch)(branch, snapshot).commit()
+        yield quote_path((CATALOG, self.namespace, self.name, f"branch_{branch}"))
+        self._table.refresh()
+        self._table.manageSnapshots().fastForwardBranch("main", branch).removeBranch(branch).commit()
+
+    def rows_within(self, jvm: Any, bounds: Mapping[str, tuple[Any, Any]]) -> int:
+        """How many rows are in data files that may have one within these bounds (column to least and greatest value),
+        deleted ones included. Reads manifests.
+        """
+        make = jvm.org.apache.iceberg.expressions.Expressions
+        scan = self._table.newScan()
+        for column, (low, high) in bounds.items():
+            scan = scan.filter(make.greaterThanOrEqual(column, low)).filter(make.lessThanOrEqual(column, high))
+        with closing(scan.planFiles()) as tasks:
+            found = tasks.iterator()
+            rows = 0
+            while found.hasNext():
+                rows += int(found.next().file().recordCount())
+        return rows
 
     def summaries(self) -> Iterator[dict[str, str]]:
         """Snapshot summaries from the current snapshot back along its ancestors."""

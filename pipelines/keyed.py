@@ -2,17 +2,21 @@
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from functools import partial
 
 from pyspark.sql import functions as F
 
+from pipelines.apart import is_large
+from pipelines.apart import write as write_apart
 from pipelines.deadletters import rejected
 from pipelines.facts import bounds, folded_count, key_among
 from pipelines.fold import fold, without_outdated
 from pipelines.frames import persisted, viewed
 from pipelines.identifiers import quote
 from pipelines.inherit import inherit, orphans
-from pipelines.merge import MergePlan, append_sql, merge_sql
-from pipelines.part import Changes, Ready
+from pipelines.merge import FEW_ROWS, MergePlan, append_sql, commit, merge_sql
+from pipelines.part import Changes, Ready, Write
 
 
 @contextmanager
@@ -41,7 +45,7 @@ def ready(changes: Changes) -> Iterator[Ready]:
         among = key_among(facts, shape, keys) if cleared is None and not empty else None
         plan = MergePlan(
             target=changes.table.sql_name,
-            changes=held.enter_context(viewed(folded, part.seen.topic)),
+            changes="",
             columns=shape.column_names,
             keys=keys,
             kept=tuple(c.name for c in shape.toastable) if unavailable else (),
@@ -50,5 +54,14 @@ def ready(changes: Changes) -> Iterator[Ready]:
             truncated_lsn=cleared,
             resynced_from=changes.resynced_from,
         )
-        statement = append_sql(plan) if empty else merge_sql(plan)
-        yield Ready(statement, changes.counts(count, lost), letters, few=part.few and (empty or among is not None))
+        apart = is_large(part.session, changes.table, plan)
+        if apart and not unavailable:
+            folded = held.enter_context(persisted(folded))
+        plan = replace(plan, changes=held.enter_context(viewed(folded, part.seen.topic)))
+        if apart:
+            write: Write = partial(write_apart, part.session, changes.table, plan, count, part.seen.topic)
+        else:
+            settings = FEW_ROWS if part.few and (empty or among is not None) else {}
+            statement = append_sql(plan) if empty else merge_sql(plan)
+            write = partial(commit, part.session, statement, settings=settings)
+        yield Ready(write, changes.counts(count, lost), letters)

@@ -124,7 +124,7 @@ class Total:
         more = replace(self, spans=spans, commits=self.commits + 1)
         if commit.counts is None:
             return replace(more, uncounted=self.uncounted + 1)
-        offsets, lost = self.offsets + _size(commit.offsets), self.lost + _size(commit.lost)
+        offsets, lost = self.offsets + size(commit.offsets), self.lost + size(commit.lost)
         return replace(more, offsets=offsets, lost=lost, counts=self.counts + commit.counts)
 
 
@@ -203,9 +203,9 @@ def problems(history: Iterable[Commit], complete: bool) -> list[str]:
             elif start < expected:
                 found.append(f"{where}: offsets {start} to {min(end, expected) - 1} are in two commits")
             reached[partition] = max(end, reached.get(partition, 0))
-        size = _size(commit.offsets)
-        if commit.counts is not None and commit.counts.records > size:
-            found.append(f"batch {commit.batch}: accounts for {commit.counts.records} records in {size} offsets")
+        length = size(commit.offsets)
+        if commit.counts is not None and commit.counts.records > length:
+            found.append(f"batch {commit.batch}: accounts for {commit.counts.records} records in {length} offsets")
         so_far = None if so_far is None else so_far.after(commit)
         if commit.total is not None:
             if so_far is not None and so_far != commit.total:
@@ -235,7 +235,8 @@ def summary(
     return properties | {name: str(value) for name, value in known.items() if value is not None}
 
 
-def _size(ranges: Ranges) -> int:
+def size(ranges: Ranges) -> int:
+    """How many offsets they are."""
     return sum(end - start for start, end in ranges.values())
 
 

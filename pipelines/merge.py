@@ -1,6 +1,7 @@
 """Merge: the folded changes of a batch into the table, in one commit that carries the ledger."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +13,8 @@ from pipelines.identifiers import literal, quote
 READ = "r"
 NEWER = f"c._lsn >= t._lsn OR c._op = '{READ}' OR t._op = '{READ}'"
 SNAPSHOT_PROPERTY = "spark.sql.iceberg.snapshot-property."
+NO_SETTINGS: Mapping[str, str] = {}
+# For so few rows that one task takes all of them, by a plan that is made once.
 FEW_ROWS = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "1"}
 
 
@@ -42,17 +45,12 @@ def merge_sql(plan: MergePlan) -> str:
     What is older the log position tells, but not of what a snapshot read: that is as new as its place in the topic,
     while a change that was being made meanwhile may have an older position, and comes after it.
     """
-    reread = [before(plan.resynced_from, "t.")] if plan.resynced_from else []
-    newer = f"({' OR '.join([NEWER, *reread])})"
-    every = [*plan.columns, *TECHNICAL]
-    assignments = ", ".join(f"t.{quote(name)} = {_new_value(name, plan.kept)}" for name in every)
-    complete = "".join(f" AND NOT c.{quote(KEEP)}.{quote(name)}" for name in plan.kept)
-    return _merge(
-        plan,
-        f"WHEN MATCHED AND {newer} AND c.{OP} = '{DELETE}' THEN DELETE",
-        f"WHEN MATCHED AND {newer} THEN UPDATE SET {assignments}",
-        _insert(plan, f"c.{OP} <> '{DELETE}'{complete}"),
-    )
+    return _merge(plan, *_matched(plan), _insert(plan, " AND ".join(_insertable(plan))))
+
+
+def matched_sql(plan: MergePlan) -> str:
+    """The same of changes whose keys the table has."""
+    return _merge(plan, *_matched(plan))
 
 
 def exchange_sql(plan: MergePlan) -> str:
@@ -72,34 +70,76 @@ def before(positions: Mapping[int, int], row: str = "") -> str:
     return " OR ".join(conditions) or "false"
 
 
-def append_sql(plan: MergePlan) -> str:
-    """The INSERT for a table of which no row is touched."""
+def append_sql(plan: MergePlan, known: str | None = None) -> str:
+    """The INSERT for a table of which no row is touched, of changes whose keys the view ``known`` hasn't got."""
     names = ", ".join(quote(name) for name in [*plan.columns, *TECHNICAL])
-    return f"INSERT INTO {plan.target} ({names}) SELECT {names} FROM {plan.changes} WHERE {OP} <> '{DELETE}'"
+    new = ""
+    if known is not None:
+        same = " AND ".join(f"k.{quote(key)} = c.{quote(key)}" for key in plan.keys)
+        new = f" LEFT ANTI JOIN {known} AS k ON {same}"
+    where = " AND ".join(_insertable(plan))
+    return f"INSERT INTO {plan.target} ({names}) SELECT {names} FROM {plan.changes} AS c{new} WHERE {where}"
 
 
-def commit(session: SparkSession, statement: str, summary: Mapping[str, str], few: bool = False) -> None:
-    """Run ``statement`` so that its one commit carries ``summary``. The session must serve one statement at a time.
+def known_sql(plan: MergePlan) -> str:
+    """The keys of the changes that the table has."""
+    keys = ", ".join(f"t.{quote(key)}" for key in plan.keys)
+    return f"SELECT {keys} FROM {plan.target} AS t JOIN {plan.changes} AS c ON {_same(plan)}"
 
-    ``few``: of few rows, which one task takes all of, by a plan that is made once.
+
+def commit(
+    session: SparkSession, statement: str, summary: Mapping[str, str], settings: Mapping[str, str] = NO_SETTINGS
+) -> None:
+    """Run ``statement`` so that its one commit carries ``summary``, with the session's ``settings`` changed meanwhile.
+    The session must serve one statement at a time.
     """
-    settings = {SNAPSHOT_PROPERTY + key: value for key, value in summary.items()} | (FEW_ROWS if few else {})
+    with configured(session, {**{SNAPSHOT_PROPERTY + key: value for key, value in summary.items()}, **settings}):
+        session.sql(statement)
+
+
+@contextmanager
+def configured(session: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """The session has these ``settings`` within the block; its own come back after it."""
+    before = {key: session.conf.get(key, None) for key in settings}
     for key, value in settings.items():
         session.conf.set(key, value)
     try:
-        session.sql(statement)
+        yield
     finally:
-        for key in settings:
-            session.conf.unset(key)
+        for key, was in before.items():
+            if was is None:
+                session.conf.unset(key)
+            else:
+                session.conf.set(key, was)
 
 
 def _merge(plan: MergePlan, *actions: str) -> str:
-    same = [f"t.{quote(k)} = c.{quote(k)}" for k in plan.keys]
-    condition = " AND ".join([*same, *_bounds(plan), *_among(plan)])
-    lines = [f"MERGE INTO {plan.target} AS t USING {plan.changes} AS c ON {condition}", *actions]
+    lines = [f"MERGE INTO {plan.target} AS t USING {plan.changes} AS c ON {_same(plan)}", *actions]
     if plan.truncated_lsn is not None:
         lines.append(f"WHEN NOT MATCHED BY SOURCE AND t._lsn < {plan.truncated_lsn:d} THEN DELETE")
     return "\n".join(lines)
+
+
+def _same(plan: MergePlan) -> str:
+    """The condition for a row of the table that has a change's key."""
+    same = [f"t.{quote(k)} = c.{quote(k)}" for k in plan.keys]
+    return " AND ".join([*same, *_bounds(plan), *_among(plan)])
+
+
+def _matched(plan: MergePlan) -> list[str]:
+    reread = [before(plan.resynced_from, "t.")] if plan.resynced_from else []
+    newer = f"({' OR '.join([NEWER, *reread])})"
+    every = [*plan.columns, *TECHNICAL]
+    assignments = ", ".join(f"t.{quote(name)} = {_new_value(name, plan.kept)}" for name in every)
+    return [
+        f"WHEN MATCHED AND {newer} AND c.{OP} = '{DELETE}' THEN DELETE",
+        f"WHEN MATCHED AND {newer} THEN UPDATE SET {assignments}",
+    ]
+
+
+def _insertable(plan: MergePlan) -> list[str]:
+    """The conditions for a change that makes a row where there was none: it isn't a delete, and lacks no value."""
+    return [f"c.{OP} <> '{DELETE}'", *(f"NOT c.{quote(KEEP)}.{quote(name)}" for name in plan.kept)]
 
 
 def _insert(plan: MergePlan, condition: str) -> str:

@@ -12,7 +12,7 @@ The sum is only right where all changes from before the newest one are in it, or
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, Row, Window
@@ -24,7 +24,7 @@ from pipelines.facts import bounds
 from pipelines.fold import DELETE, OP, positions
 from pipelines.frames import viewed
 from pipelines.identifiers import quote
-from pipelines.merge import MergePlan, append_sql, before, exchange_sql
+from pipelines.merge import MergePlan, append_sql, before, commit, exchange_sql
 from pipelines.part import Changes, Ready
 from pipelines.sources.postgres.envelope import TableShape
 
@@ -74,7 +74,7 @@ def ready(changes: Changes) -> Iterator[Ready]:
     letters = [] if found.unknown is None else [rejected(part.raw, found.unknown)]
     with viewed(found.changes, part.seen.topic) as view:
         statement = _sql(found, changes.table.sql_name, view, changes.shape.column_names, cleared)
-        yield Ready(statement, changes.counts(summed, found.lost), letters)
+        yield Ready(partial(commit, changes.part.session, statement), changes.counts(summed, found.lost), letters)
 
 
 def net(changes: DataFrame, shape: TableShape, facts: Row, table: DataFrame, truncated_lsn: int | None) -> Net:

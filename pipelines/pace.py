@@ -1,6 +1,9 @@
-"""Pace: when the next batch begins. A batch costs much the same whether it brings few changes or many, so they come as
-seldom as the freshness that is asked for allows.
+"""Pace: which tables a batch commits to, and when the next one begins. A commit costs much the same whether it brings
+few changes or many, so each table has its commits as seldom as the freshness that is asked of it allows.
 """
+
+import time
+from collections.abc import Callable, Collection
 
 # From a commit in the source until its records are in Kafka.
 UPSTREAM_SECONDS = 1.0
@@ -9,16 +12,46 @@ REMEMBERED = 5
 
 
 class Pace:
-    """``freshness``: how old what readers see may become, in seconds."""
+    """``default``: how old what readers see of a table may become, in seconds, where nothing else is asked for."""
 
-    def __init__(self, freshness: float) -> None:
-        self._freshness = freshness
+    def __init__(self, default: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._default, self._clock = default, clock
+        self._freshness: dict[str, float] = {}
+        # Since when a table may have changes that it hasn't: the beginning of the last batch that left it none.
+        self._since: dict[str, float] = {}
         self._took: list[float] = []
+        self._began = clock()
 
-    def pause(self, took: float, behind: bool) -> float:
-        """How long to wait after a batch that ``took`` so many seconds. ``behind``: there was more than it could take.
+    def know(self, topic: str, freshness: float) -> None:
+        """A table, and what is asked of it."""
+        self._freshness[topic] = freshness
+
+    def begin(self) -> None:
+        """A batch begins."""
+        self._began = self._clock()
+
+    def can_wait(self, topic: str) -> bool:
+        """Whether a table's changes may be left out of this batch, because they will be in time in the next one."""
+        if topic not in self._since:
+            return False
+        following = self._began + self._room(min([self._default, *self._freshness.values()]))
+        return following < self._since[topic] + self._room(self._freshness[topic])
+
+    def end(self, committed: bool, waiting: Collection[str], behind: bool) -> float:
+        """How long to wait after the batch. ``committed``: whether any table was; ``waiting``: the tables that were
+        left out; ``behind``: there was more than the batch could take.
 
         A change that comes right after a batch was planned waits for that batch, for the pause, and for its own batch.
         """
-        self._took = [*self._took, took][-REMEMBERED:]
-        return 0.0 if behind else max(0.0, self._freshness - UPSTREAM_SECONDS - 2 * max(self._took))
+        now = self._clock()
+        if committed:
+            self._took = [*self._took, now - self._began][-REMEMBERED:]
+        self._since.update(dict.fromkeys(self._freshness.keys() - waiting, self._began))
+        if behind or not (committed or waiting):
+            return 0.0
+        following = [self._since[topic] + self._room(asked) for topic, asked in self._freshness.items()]
+        return max(0.0, min([self._began + self._room(self._default), *following]) - now)
+
+    def _room(self, freshness: float) -> float:
+        """From the beginning of one batch to that of the next, at most."""
+        return max(0.0, freshness - UPSTREAM_SECONDS - max(self._took, default=0.0))

@@ -1,7 +1,7 @@
 """A topic's share of a batch, and what becomes of it."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -14,6 +14,14 @@ from pipelines.sources.postgres.envelope import TableShape
 from pipelines.sources.postgres.schema_log import TableVersions
 
 FEW_RECORDS = 5_000
+Write = Callable[[Mapping[str, str]], None]
+
+
+def gathered(records: DataFrame, offsets: int) -> DataFrame:
+    """``records`` of so many ``offsets`` in as many partitions as they are worth: not one a Kafka partition, for every
+    job on them goes over all of them.
+    """
+    return records.coalesce(1 if offsets <= FEW_RECORDS else records.sparkSession.sparkContext.defaultParallelism)
 
 
 @dataclass
@@ -21,7 +29,8 @@ class Outcome:
     """What became of a topic's records in a batch. Times in milliseconds, by stage.
 
     ``skipped``: records that the table had already; ``reread``: records from before the batch that it lacked;
-    ``swept``: rows which a resync didn't find in the source any more.
+    ``swept``: rows which a resync didn't find in the source any more. ``layout``: what was changed of it;
+    ``layout_refused``: why the one of the table's spec can't be had.
     """
 
     topic: str
@@ -31,6 +40,8 @@ class Outcome:
     swept: int = 0
     counts: ledger.Counts = field(default_factory=ledger.Counts)
     schema_changes: list[str] = field(default_factory=list)
+    layout: list[str] = field(default_factory=list)
+    layout_refused: str | None = None
     committed: bool = False
     oldest_commit: float | None = None
     ms: dict[str, int] = field(default_factory=dict)
@@ -99,11 +110,10 @@ class Changes:
 
 @dataclass(frozen=True)
 class Ready:
-    """A commit to be made: its SQL, what becomes of the records, and the dead letters that were found on the way.
-    ``few``: hardly a row has to be moved for it.
+    """Changes that can be committed: what writes them, given the summary that the commit shall carry, what becomes of
+    the records, and the dead letters that were found on the way.
     """
 
-    statement: str
+    write: Write
     counts: ledger.Counts
     letters: Sequence[DataFrame]
-    few: bool = False

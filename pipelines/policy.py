@@ -8,7 +8,7 @@ from pipelines.sources.postgres.envelope import SourceColumn
 from pipelines.sources.postgres.types import is_promoted, plain_type, printed
 from pipelines.spec import SchemaPolicy
 
-EVOLVE, FREEZE, DISCARD_ROW = "evolve", "freeze", "discard_row"
+EVOLVE, FREEZE, DISCARD_ROW, DISCARD_VALUE = "evolve", "freeze", "discard_row", "discard_value"
 
 
 def restrained(applied: Applied | None, wanted: Target, policy: SchemaPolicy) -> Target:
@@ -63,4 +63,5 @@ def _changes(applied: Applied, columns: Mapping[int, SourceColumn], policy: Sche
             yield Withheld(*how, number, column.name, kept)
     for number, old in applied.attributes.items():
         if number not in columns and old in applied.types:
-            yield Withheld("drop", policy.drop, number, old, old)
+            fixed = old in applied.fixed and policy.drop == EVOLVE
+            yield Withheld("drop", DISCARD_VALUE if fixed else policy.drop, number, old, old)

@@ -21,17 +21,21 @@ TIMEOUT_SECONDS = 10
 METADATA_CHARACTERS = 1000
 
 
-def told(end_offsets: EndOffsets, held: Mapping[str, Hold]) -> Told:
+def told(
+    end_offsets: EndOffsets, held: Mapping[str, Hold], waiting: Mapping[str, Mapping[int, int]] | None = None
+) -> Told:
     """Topic and partition to the offset to publish and its metadata.
 
-    ``end_offsets``: of a batch whose tables are committed or held, topic to partition to the offset after the last.
+    ``end_offsets``: of a batch whose tables are committed, held or ``waiting`` for a later one (topic to how far they
+    are), topic to partition to the offset after the last.
     """
     positions: Told = {}
+    left_out = {**(waiting or {}), **{topic: hold.positions for topic, hold in held.items()}}
     for topic, by_partition in end_offsets.items():
-        hold = held.get(topic)
+        why = held[topic].reason[:METADATA_CHARACTERS] if topic in held else ""
         for partition, end in by_partition.items():
-            reached = end if hold is None else min(end, hold.positions.get(partition, 0))
-            positions[topic, partition] = (reached, "" if hold is None else hold.reason[:METADATA_CHARACTERS])
+            reached = min(end, left_out[topic].get(partition, 0)) if topic in left_out else end
+            positions[topic, partition] = (reached, why)
     return positions
 
 

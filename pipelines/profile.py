@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Self
 
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
@@ -25,6 +26,18 @@ class TopicProfile:
     rows: int = 0
     tombstones: int = 0
     unkeyed: int = 0
+
+    def __add__(self, other: Self) -> "TopicProfile":
+        """Both shares of the topic together."""
+        ranges = dict(self.ranges)
+        for partition, (start, end) in other.ranges.items():
+            first, last = ranges.get(partition, (start, end))
+            ranges[partition] = (min(first, start), max(last, end))
+        by_age = sorted([*self.schema_ids.items(), *other.schema_ids.items()], key=lambda seen: seen[1])
+        return TopicProfile(
+            self.topic, ranges, dict(by_age), self.key_schema_ids | other.key_schema_ids, self.rows + other.rows,
+            self.tombstones + other.tombstones, self.unkeyed + other.unkeyed,
+        )  # fmt: skip
 
 
 def schema_id(column: str) -> Column:

@@ -18,13 +18,14 @@ Kind = Literal["add", "drop", "rename", "widen", "replace", "rekey"]
 @dataclass(frozen=True)
 class Applied:
     """What a lake table has: its columns' printed types (without the technical ones), the key, the source's column
-    numbers if they are known, and the version of the schema log that it follows.
+    numbers if they are known, and the version of the schema log that it follows. ``fixed``: columns that can't go.
     """
 
     types: Mapping[str, str]
     keys: tuple[str, ...]
     attributes: Mapping[int, str] | None = None
     version: Version | None = None
+    fixed: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)

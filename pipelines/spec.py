@@ -3,12 +3,13 @@
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from pipelines.errors import PipelineError
+from pipelines.layout import Layout
 from pipelines.maintenance.policy import Alerts, Upkeep
 
 DIRECTORY = Path(__file__).parent / "specs"
@@ -16,6 +17,7 @@ DEFAULTS = "defaults.yaml"
 
 Policy = Literal["evolve", "freeze", "discard_row", "discard_value"]
 KeyPolicy = Literal["evolve", "freeze"]
+Freshness = Annotated[float, Field(ge=1, le=3600)]
 Model = TypeVar("Model", bound=BaseModel)
 
 
@@ -42,6 +44,8 @@ class TableSpec(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     table: str
+    freshness_seconds: Freshness | None = None
+    layout: Layout = Layout()
     schema_changes: SchemaPolicy = SchemaPolicy()
     upkeep: Upkeep = Upkeep()
     alerts: Alerts = Alerts()
@@ -55,7 +59,7 @@ class Defaults(BaseModel):
     schema_changes: SchemaPolicy = SchemaPolicy()
     upkeep: Upkeep = Upkeep()
     alerts: Alerts = Alerts()
-    freshness_seconds: float = Field(default=10.0, ge=1, le=3600)
+    freshness_seconds: Freshness = 10.0
 
 
 class Specs:
@@ -76,9 +80,17 @@ class Specs:
         """When a table is unhealthy, likewise."""
         return _over(self._defaults.alerts, self._spec(schema, name).alerts)
 
+    def freshness(self, schema: str, name: str) -> float:
+        """How old what readers see of a table may be, at most, while the mirror keeps up: seconds."""
+        return self._spec(schema, name).freshness_seconds or self._defaults.freshness_seconds
+
+    def layout(self, schema: str, name: str) -> Layout:
+        """How a table is to be partitioned and sorted, where its file says so."""
+        return self._spec(schema, name).layout
+
     @property
-    def freshness_seconds(self) -> float:
-        """How old what readers see may be, at most, while the mirror keeps up."""
+    def default_freshness(self) -> float:
+        """The same of a table that no file speaks of."""
         return self._defaults.freshness_seconds
 
     def _spec(self, schema: str, name: str) -> TableSpec:
@@ -126,7 +138,7 @@ def _complaints(error: ValidationError) -> Iterator[str]:
     for found in error.errors():
         where = ".".join(str(part) for part in found["loc"]) or "the file"
         if found["type"] == "extra_forbidden":
-            models = (TableSpec, Defaults, SchemaPolicy, Upkeep, Alerts)
+            models = (TableSpec, Defaults, Layout, SchemaPolicy, Upkeep, Alerts)
             known = [name for model in models for name in model.model_fields]
             yield f"unknown key {where}{_meant(str(found['loc'][-1]), known)}"
         elif found["type"] == "literal_error":

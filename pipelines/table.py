@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from pipelines import breaker, evolve, keyed, ledger, multiset, rekey, schemas
+from pipelines import arrange, breaker, evolve, keyed, ledger, multiset, rekey, schemas
 from pipelines.account import Account
 from pipelines.admit import TRUNCATE
 from pipelines.changes import admitted, decoded
@@ -16,8 +16,9 @@ from pipelines.clock import check_clock
 from pipelines.deadletters import DeadLetters, rejected, undecodable, within
 from pipelines.frames import persisted
 from pipelines.iceberg import Lake, LakeTable
+from pipelines.layout import Layout
 from pipelines.parking import Parking
-from pipelines.part import Changes, Outcome, Part
+from pipelines.part import Changes, Outcome, Part, gathered
 from pipelines.policy import restrained
 from pipelines.profile import TopicProfile
 from pipelines.rekey import KeyChanged
@@ -39,6 +40,7 @@ class Rules:
     pipeline: str
     dead_share: float
     policy: SchemaPolicy
+    layout: Layout = field(default_factory=Layout)
 
 
 class TableMirror:
@@ -48,6 +50,7 @@ class TableMirror:
         self._topic, self._rules = topic, rules
         self._letters, self._parking, self._resyncs = letters, parking, resyncs
         self._account = Account(rules.pipeline)
+        self._arranged = False
 
     @property
     def _resync(self) -> Resync | None:
@@ -65,6 +68,11 @@ class TableMirror:
         """Partition to the offset below which everything is in the table as it is now."""
         self._look(session)
         return dict(self._account.known.positions)
+
+    @property
+    def reached(self) -> ledger.Positions | None:
+        """The same, without looking again, and what was read beyond it; None: that isn't known."""
+        return self._account.reached.positions if self._account.known.positions else None
 
     def pass_over(self, planned: ledger.Ranges) -> None:
         """Note that a batch held no record of the topic, only offsets without one."""
@@ -93,7 +101,8 @@ class TableMirror:
 
     def mirror(self, planned: Part, schema_changed: bool = False) -> Outcome:
         """Bring a batch's part of the topic into the table. What the ledger already holds is skipped, and what lies
-        between the ledger and the batch is read from Kafka first, in commits of its own.
+        between the ledger and the batch is read from Kafka first: its last part into the batch's commit, if it fits,
+        and whatever is before that in commits of its own.
 
         ``planned.offsets``: the batch's offset range of every partition of the topic. ``schema_changed``: the schema
         log has news of the table, which it follows even if no row has come since. Raises StopPipeline where Kafka
@@ -139,9 +148,24 @@ class TableMirror:
     def _bring(self, planned: Part) -> None:
         """The table up to ``planned``, from wherever it is."""
         self._rekey(planned)
-        for ranges, records in self._topic.read(planned.session, self._account.reached.skipped(planned.offsets)):
+        skipped = list(self._topic.read(planned.session, self._account.reached.skipped(planned.offsets)))
+        together = skipped.pop() if skipped and self._topic.fits(skipped[-1][0], planned.seen.rows) else None
+        for ranges, records in skipped:
             self._reread(replace(planned, raw=records, offsets=ranges))
-        self._take(planned)
+        if together is None:
+            self._take(planned)
+        else:
+            self._take_with(planned, *together)
+
+    def _take_with(self, planned: Part, skipped: ledger.Ranges, records: DataFrame) -> None:
+        """Take ``planned`` and what comes right before it as one part."""
+        with persisted(gathered(records.select(planned.raw.columns), ledger.size(skipped))) as before:
+            seen = self._topic.profile(before)
+            planned.outcome.reread += seen.rows
+            ends = {partition: end for partition, (_, end) in planned.offsets.items()}
+            offsets = self._account.reached.up_to(ends)
+            raw = gathered(before.unionByName(planned.raw), seen.rows + planned.seen.rows)
+            self._take(replace(planned, raw=raw, seen=seen + planned.seen, offsets=offsets))
 
     def _reread(self, part: Part) -> None:
         with persisted(part.raw) as records:
@@ -287,19 +311,31 @@ class TableMirror:
         if bound is not None:
             good = good.where(F.col("lsn") > bound)
         with part.outcome.stage("evolve"):
-            lake = Lake(part.session)
+            lake, created = Lake(part.session), self._table is None
             table = self._account.table = self._table or evolve.create_table(lake, self._rules.source, shape, keys)
-            part.outcome.schema_changes += [str(change) for change in fit(lake, table)]
+            changed = fit(lake, table)
+            part.outcome.schema_changes += [str(change) for change in changed]
+            self._arrange(lake, table, part.outcome, again=created or bool(changed))
             evolve.backfill(part.session, table)
         resync = self._resync
         resynced_from = resync.start if resync is not None and resync.runs(self._account.known) else {}
         return Changes(part, good, shape, keys, facts, table, cleared, resynced_from, settled)
 
+    def _arrange(self, lake: Lake, table: LakeTable, outcome: Outcome, again: bool) -> None:
+        """Once, and whenever the columns change. A layout that can't be had is told, and keeps nobody from merging."""
+        if self._arranged and not again:
+            return
+        self._arranged = True
+        try:
+            outcome.layout += arrange.lay_out(lake.jvm, table, self._rules.layout)
+        except arrange.LayoutError as error:
+            outcome.layout_refused = str(error)
+
     def _merge(self, changes: Changes, letters: Sequence[DataFrame]) -> None:
         prepared = keyed.ready if changes.keys else multiset.ready
         with prepared(changes) as ready:
             self._bury(changes.part, [*letters, *ready.letters])
-            self._account.enter(changes.part, ready.counts, ready.statement, changes.truncated_lsn, ready.few)
+            self._account.enter(changes.part, ready.counts, ready.write, changes.truncated_lsn)
 
     def _reject_all(self, part: Part, found: schemas.Schemas) -> None:
         dead = part.seen.rows - part.seen.tombstones

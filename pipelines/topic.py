@@ -45,6 +45,10 @@ class Topic:
         """Parts of ``ranges``, each with its records, in order; or all as one part, if ``whole``."""
         return self._history.read(session, self.name, ranges, whole)
 
+    def fits(self, ranges: ledger.Ranges, rows: int) -> bool:
+        """Whether ``ranges`` and so many ``rows`` are no more than a batch may bring."""
+        return ledger.size(ranges) + rows <= self._history.at_once
+
     def ends(self) -> dict[int, int]:
         """Partition to the offset after its last record now. Raises RetryBatch."""
         return self._history.ends(self.name)

@@ -9,6 +9,8 @@ from pyspark.sql import SparkSession
 
 from pipelines.account import Account
 from pipelines.evolve import KEY_COLUMNS
+from pipelines.iceberg import LakeTable
+from pipelines.layout import Layout, Term
 from pipelines.maintenance import plan, work
 from pipelines.maintenance.health import Health, health
 from pipelines.maintenance.plan import COMPACT, EXPIRE, ORPHANS, Due
@@ -41,6 +43,7 @@ class Keeper:
     """The upkeep of one table. Used by one thread at a time, which is the one that commits to the table."""
 
     policy: Upkeep
+    layout: Layout = field(default_factory=Layout)
     clock: Callable[[], float] = time.time
     _files: int = 0
     _swept: float = field(default_factory=time.time)
@@ -65,8 +68,7 @@ class Keeper:
         assert table is not None
         before, now = health(table.summary, len(table.snapshot_times())), round(self.clock() * 1000)
         if due.task == COMPACT:
-            keys = json.loads(table.properties.get(KEY_COLUMNS, "[]"))
-            done = work.compact(session, table, self.policy, before, keys)
+            done = work.compact(session, table, self.policy, before, self._order(table))
         elif due.task == EXPIRE:
             account.enter_state(account.reached, batch, balanced=True)
             done = work.expire(table, self.policy, now)
@@ -79,3 +81,10 @@ class Keeper:
             self._files = after.files
         name = f"{table.namespace}.{table.name}"
         return Task(name, due, done, before, after, time.monotonic() - started)
+
+    def _order(self, table: LakeTable) -> list[Term]:
+        """What the rewritten files of a table are sorted by."""
+        if self.layout.sort is not None:
+            return self.layout.sort_terms
+        keys = json.loads(table.properties.get(KEY_COLUMNS, "[]")) if self.policy.sort == "key" else []
+        return [Term("identity", key) for key in keys]

@@ -68,7 +68,8 @@ class Maintenance:
         """Look at a table, and do what it needs."""
         self._commits[topic], self._looked[topic] = 0, self._clock()
         if topic not in self._keepers:
-            self._keepers[topic] = Keeper(self._specs.upkeep(*mirror.source_table))
+            table = mirror.source_table
+            self._keepers[topic] = Keeper(self._specs.upkeep(*table), self._specs.layout(*table))
         keeper, request = self._keepers[topic], self._requests.of(mirror.lake_name)
         asked_by = None if request is None else request.id
         with mirror.between_batches(self._session) as account:

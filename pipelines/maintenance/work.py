@@ -9,8 +9,10 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from pipelines.arrange import sort_order
 from pipelines.failpoints import failpoint
 from pipelines.iceberg import LakeTable
+from pipelines.layout import Term
 from pipelines.maintenance.health import MIB, Health
 from pipelines.maintenance.plan import MINUTE, tag
 from pipelines.maintenance.policy import Upkeep
@@ -29,8 +31,8 @@ class Done:
     bytes: int = 0
 
 
-def compact(session: SparkSession, table: LakeTable, policy: Upkeep, found: Health, keys: Sequence[str]) -> Done:
-    """Pack small files together, and write files anew of which much is deleted. One commit."""
+def compact(session: SparkSession, table: LakeTable, policy: Upkeep, found: Health, order: Sequence[Term]) -> Done:
+    """Pack small files together, sorted by ``order``, and write files anew of which much is deleted. One commit."""
     target = found.target_bytes(policy.target_file_mib * MIB)
     options = {
         "target-file-size-bytes": target, "min-file-size-bytes": target // 2, "max-file-size-bytes": 2 * target,
@@ -41,11 +43,8 @@ def compact(session: SparkSession, table: LakeTable, policy: Upkeep, found: Heal
     }  # fmt: skip
     failpoint("before-compaction")
     action = _actions(session).rewriteDataFiles(table.java)
-    if policy.sort == "key" and keys:
-        order = _jvm(session).org.apache.iceberg.SortOrder.builderFor(table.java.schema())
-        for key in keys:
-            order = order.asc(key)
-        action = action.sort(order.build())
+    if order:
+        action = action.sort(sort_order(_jvm(session), table, order))
     result = _with(action, options).execute()
     failpoint("after-compaction")
     table.java.refresh()

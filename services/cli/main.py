@@ -9,6 +9,7 @@ import typer
 from rich.table import Table
 
 from services.cli import continuous, dlq, maintain, resync, schema, tables
+from services.cli.advise import ADVISE_HELP, advise_table
 from services.cli.output import CHECK_FAILED, expected_errors, out, print_json, progress
 from services.verify.history import TableHistory, histories
 from services.verify.position import wait_until_visible
@@ -26,6 +27,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",
 )
 app.add_typer(tables.app, name="table")
+tables.app.command("advise", help=ADVISE_HELP)(advise_table)
 app.add_typer(dlq.app, name="dlq")
 app.add_typer(schema.app, name="schema")
 app.add_typer(resync.app)

@@ -16,6 +16,7 @@ from rich.table import Table
 
 from pipelines import spec
 from services.cli.output import UNUSABLE, age, expected_errors, fail, out, print_json, size
+from services.layout.present import layout_of
 from services.maintain.alerts import Condition, alerts, condition
 from services.maintain.tables import need_of, source_of
 from services.verifier import record
@@ -191,10 +192,12 @@ def show_table(name: Annotated[str, typer.Argument(metavar="TABLE")], as_json: A
         table = named(settings, name, as_json)
         found, history = facts(table, *_lags(settings), _verified(open_catalog(settings))), _history(table)
         health, warned = _health(table)
+        layout, asked = layout_of(table), _asked(table)
     if as_json:
-        print_json(
-            {**asdict(found), "health": health and asdict(health), "alerts": warned, "newest_snapshots": history}
-        )
+        print_json({
+            **asdict(found), "freshness_asked": asked, "layout": layout.model_dump(),
+            "health": health and asdict(health), "alerts": warned, "newest_snapshots": history,
+        })  # fmt: skip
         return
     described = {
         "table": found.table,
@@ -203,7 +206,8 @@ def show_table(name: Annotated[str, typer.Argument(metavar="TABLE")], as_json: A
         "rows": f"{found.rows:,}",
         "files": f"{found.data_files} data, {found.delete_files} deletes, {size(found.bytes)}",
         "positions": ", ".join(f"{p}: {o:,}" for p, o in found.positions.items()) or "-",
-        "lag": f"{found.lag:,} offsets, freshness {age(found.freshness_seconds)}",
+        "layout": f"partitioned by {_terms(layout.partition)}; rewritten files sorted by {_terms(layout.sort)}",
+        "lag": f"{found.lag:,} offsets, freshness {age(found.freshness_seconds)}, of {age(asked)} asked for",
         **({"held": found.held} if found.held else {}),
         "verified": f"through {_through(found, datetime.now(UTC))}; {found.differences:,} rows known to differ",
         **({"health": _described(health)} if health else {}),
@@ -219,6 +223,16 @@ def show_table(name: Annotated[str, typer.Argument(metavar="TABLE")], as_json: A
         grid.add_row(item["snapshot_id"], f"{item['committed_at']:%Y-%m-%d %H:%M:%S}", item["operation"],
                      item["batch"] or "-", item["offsets"] or "-")  # fmt: skip
     out.print(grid)
+
+
+def _terms(terms: tuple[str, ...] | None) -> str:
+    return ", ".join(terms or ()) or "nothing"
+
+
+def _asked(table: LakeTable) -> float | None:
+    """How fresh its spec wants a table, in seconds; None for a table that isn't a mirror."""
+    source = source_of(table)
+    return None if source is None else spec.load().freshness(*source)
 
 
 def _health(table: LakeTable) -> tuple[Condition | None, list[str]]:

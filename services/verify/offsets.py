@@ -19,6 +19,7 @@ from pipelines.kafka import (
 from pipelines.position import GROUP
 from pipelines.sources.postgres.capture import SCHEMA_CHANGES
 from pipelines.sources.postgres.names import escaped
+from pipelines.wanted import want
 from services.verify.errors import Unreachable
 
 Offsets = dict[TopicPartitionKey, int]
@@ -55,6 +56,10 @@ class KafkaOffsets:
     def held(self) -> dict[str, str]:
         """The topics whose tables the mirror can't bring on, and why, as it has told."""
         return {tp.topic: tp.metadata for tp in self._told() if tp.metadata}
+
+    def want(self, ends: Offsets) -> None:
+        """Tell the mirror that everything below ``ends`` is waited for."""
+        self._ask(lambda: want(self._admin, ends))
 
     def _told(self) -> list[TopicPartition]:
         # The admin client's own question kills the process while the group's coordinator moves (librdkafka #5040).

@@ -3,7 +3,8 @@
 From source to lake there are two hand-overs, each with a position of its own. The replication slot's confirmed position
 passes a commit only after Kafka has acknowledged its events; the mirror's committed offsets pass an event only after
 its table's commit. So: note the log's position, write a heartbeat after it (the slot can't pass a position that nothing
-follows), wait for the slot, note how far the topics reach, wait for the mirror.
+follows), wait for the slot, note how far the topics reach, wait for the mirror, which is told that somebody waits
+(:mod:`pipelines.wanted`).
 """
 
 import time
@@ -22,6 +23,7 @@ from services.verify.settings import StackSettings
 SLOT = "lakehouse"
 PUBLICATION = "lakehouse"
 HEARTBEAT_EVERY_SECONDS = 5.0
+ASK_EVERY_SECONDS = 5.0
 
 _HEARTBEAT_COLUMN = """
 SELECT attname FROM pg_attribute
@@ -122,10 +124,16 @@ def _wait_until_mirrored(
     settings: StackSettings, position: Position, deadline: Deadline, on_progress: OnProgress, but_held: bool
 ) -> dict[str, str]:
     topics = kafka(settings)
+    asked = 0.0
 
     def missing() -> dict[str, int]:
+        nonlocal asked
         lags: dict[str, int] = {}
-        for (topic, _), lag in behind(position.ends, position.starts, topics.mirrored()).items():
+        lacking = behind(position.ends, position.starts, topics.mirrored())
+        if lacking and time.monotonic() - asked > ASK_EVERY_SECONDS:
+            topics.want({key: position.ends[key] for key in lacking})
+            asked = time.monotonic()
+        for (topic, _), lag in lacking.items():
             lags[topic] = lags.get(topic, 0) + lag
         on_progress(Progress("lake", "offsets not yet in the lake", sum(lags.values())))
         return lags

@@ -19,7 +19,8 @@ from pyspark.sql import functions as F
 from rich.console import Console
 from rich.table import Table
 
-from pipelines.part import FEW_RECORDS, Outcome, Part
+from pipelines.layout import Layout
+from pipelines.part import Outcome, Part, gathered
 from pipelines.profile import profile
 from pipelines.table import TableMirror
 from tests.unit.pipelines.harness import Topic, create, delete, update
@@ -36,6 +37,9 @@ def measure(
     changes: Annotated[int, typer.Option(min=1, help="Changes a batch.")] = 50,
     rows: Annotated[int, typer.Option(min=1, help="Rows of the table at first.")] = 20_000,
     batches: Annotated[int, typer.Option(min=1, help="Batches measured.")] = 20,
+    partition: Annotated[
+        list[str] | None, typer.Option(help="A term of the table's layout, such as bucket(8, id).")
+    ] = None,
     java_options: Annotated[str, typer.Option(help="As SPARK_JAVA_OPTIONS.")] = QUICK_COMPILER,
     seed: Annotated[int, typer.Option()] = 1,
     as_json: Annotated[bool, typer.Option("--json")] = False,
@@ -45,11 +49,15 @@ def measure(
         spark = local_session(Path(folder), java_options, "2g")
         # As it is for the batches of a stream.
         spark.conf.set("spark.sql.adaptive.enabled", "false")
-        samples = _samples(spark, changes, rows, batches, random.Random(seed))
+        topic = Topic(spark)
+        mirror = topic.mirror(layout=Layout(partition=tuple(partition or ())))
+        _fill(topic, mirror, rows)
+        samples = _samples(topic, mirror, changes, rows, batches, random.Random(seed))
     names = list(dict.fromkeys(name for sample in samples for name in sample))
     found = {name: round(statistics.median(s.get(name, 0.0) for s in samples), 3) for name in names}
     if as_json:
-        typer.echo(json.dumps({"changes": changes, "rows": rows, "batches": batches, "seconds": found}))
+        told = {"changes": changes, "rows": rows, "batches": batches, "partition": partition or [], "seconds": found}
+        typer.echo(json.dumps(told))
         return
     table = Table("what", "s", title=f"one batch of {changes} changes, table of {rows:,} rows")
     for name, seconds in found.items():
@@ -57,12 +65,21 @@ def measure(
     Console().print(table)
 
 
-def _samples(spark: SparkSession, changes: int, rows: int, batches: int, chance: random.Random) -> list[Sample]:
-    topic, session, me = Topic(spark), spark.newSession(), psutil.Process()
+def _fill(topic: Topic, mirror: TableMirror, rows: int) -> None:
+    """The table with keys below ``rows``, of which the mirror has written one."""
+    topic.apply(mirror, topic.batch([create(1, 0, "name 0", "d" * 20)]), 0)
+    topic.spark.sql(
+        f"INSERT INTO lake.shop.{topic.table} SELECT id, 'name ' || id, repeat('d', 20), 0, 0, 1, current_timestamp(),"
+        f" 'c' FROM range(1, {rows})"
+    )
+
+
+def _samples(
+    topic: Topic, mirror: TableMirror, changes: int, rows: int, batches: int, chance: random.Random
+) -> list[Sample]:
+    session, me = topic.spark.newSession(), psutil.Process()
     (jvm,) = [child for child in me.children(recursive=True) if child.name() == "java"]
-    mirror, lsn, key = topic.mirror(), rows, rows
-    topic.apply(mirror, topic.batch([create(k + 1, k, f"name {k}", "d" * 20) for k in range(rows)]), 0)
-    samples = []
+    lsn, key, samples = rows, rows, []
     for number in range(1, WARM_UP + batches + 1):
         events = []
         for _ in range(changes):
@@ -86,7 +103,7 @@ def _samples(spark: SparkSession, changes: int, rows: int, batches: int, chance:
 def _mirror(topic: Topic, mirror: TableMirror, session: SparkSession, number: int) -> Sample:
     """As :mod:`pipelines.batch` does it."""
     raw = topic.batches[-1]
-    raw = raw.coalesce(1 if raw.count() <= FEW_RECORDS else raw.sparkSession.sparkContext.defaultParallelism).persist()
+    raw = gathered(raw, raw.count()).persist()
     started = time.monotonic()
     seen = profile(raw)[topic.name]
     profiled = time.monotonic() - started

@@ -42,6 +42,11 @@ PROXIES = "infra/faults/proxies.yml"
 # What a condition may take on a machine that is much slower, or busy with other things.
 WAIT_SECONDS = 300
 PYTHON = str(CHECKOUT / ".lakehouse/toolchain/venv/bin/python")
+# Tables of which something else is asked than of all.
+SPECS = {
+    "patient": "table: public.patient\nfreshness_seconds: 3600\n",
+    "laid_out": "table: public.laid_out\nlayout: {partition: ['bucket(2, id)', month(at)], sort: [note]}\n",
+}
 # Below the kernel's range for outgoing connections, or a probe of a port that nobody listens on yet could meet itself.
 PORT_RANGE = range(21_000, 32_000)
 
@@ -67,6 +72,8 @@ class Stack:
         # As fresh as can be: tests wait for what they have written.
         defaults = self.folder / "pipelines/specs/defaults.yaml"
         defaults.write_text(defaults.read_text().replace("freshness_seconds: 10", "freshness_seconds: 1"))
+        for name, said in SPECS.items():
+            (self.folder / f"pipelines/specs/{name}.yaml").write_text(said)
         (self.folder / ".lakehouse").mkdir()
         (self.folder / ".lakehouse/toolchain").symlink_to(CHECKOUT / ".lakehouse/toolchain")
         with ExitStack() as open_sockets:

@@ -13,8 +13,9 @@ from pyspark.sql import functions as F
 from pipelines import ledger
 from pipelines.deadletters import within
 from pipelines.errors import UnknownSchema
-from pipelines.iceberg import Lake
+from pipelines.iceberg import Lake, LakeTable
 from pipelines.kafka import REPLAYED_FROM
+from pipelines.layout import Layout
 from pipelines.parking import firsts
 from pipelines.part import Outcome, Part
 from pipelines.profile import TopicProfile, profile
@@ -162,11 +163,12 @@ class Topic:
         self.let_pass: dict[int, int] = {}
         self.resyncs = Resyncs()
         self.held = [0, 0]
+        self.at_once = 1000
 
-    def mirror(self, policy: SchemaPolicy | None = None) -> TableMirror:
+    def mirror(self, policy: SchemaPolicy | None = None, layout: Layout | None = None) -> TableMirror:
         """What a new process would begin with."""
         topic = TopicReader(self.name, self.registry, self, self.schema_log, PLACEHOLDER)  # type: ignore[arg-type]
-        rules = Rules("shop", "mirror", 0.5, policy or SchemaPolicy())
+        rules = Rules("shop", "mirror", 0.5, policy or SchemaPolicy(), layout or Layout())
         return TableMirror(topic, rules, self.letters, self, self.resyncs)  # type: ignore[arg-type]
 
     def batch(self, events: list[tuple[Any, ...]]) -> DataFrame:
@@ -241,6 +243,12 @@ class Topic:
         outcome = Outcome(self.name, rows=seen.rows)
         raw = batch.where(F.col("topic") == self.name)
         return mirror.mirror(Part(raw, seen, planned, number, self.spark.newSession(), outcome), schema_changed)
+
+    def lake_table(self) -> LakeTable:
+        """The table as it is now."""
+        table = Lake(self.spark).table("shop", self.table)
+        assert table is not None
+        return table
 
     def rows(self) -> list[tuple[Any, ...]]:
         """The table's rows, by key."""

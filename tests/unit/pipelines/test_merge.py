@@ -41,5 +41,5 @@ def test_hostile_names_and_values_stay_names_and_values() -> None:
 def test_append_leaves_deletes_out() -> None:
     assert append_sql(PLAN) == (
         f"INSERT INTO `lake`.`shop`.`t` (`id`, `name`, {TECHNICAL}) SELECT `id`, `name`, {TECHNICAL} "
-        "FROM global_temp.`c` WHERE __op <> 'd'"
+        "FROM global_temp.`c` AS c WHERE c.__op <> 'd'"
     )

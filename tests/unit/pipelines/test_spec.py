@@ -26,12 +26,13 @@ def test_a_tables_words_go_before_the_defaults(tmp_path: Path) -> None:
 def test_so_does_how_it_is_kept_small(tmp_path: Path) -> None:
     specs = spec.load(_write(
         tmp_path, defaults="freshness_seconds: 60\nupkeep: {snapshots_days: 14, files: 30}",
-        orders="table: public.orders\nupkeep: {files: 5}\nalerts: {snapshots: 7}",
+        orders="table: public.orders\nupkeep: {files: 5}\nalerts: {snapshots: 7}\nfreshness_seconds: 5",
     ))  # fmt: skip
     assert specs.upkeep("public", "orders") == Upkeep(snapshots_days=14, files=5)
     assert specs.upkeep("public", "other") == Upkeep(snapshots_days=14, files=30)
     assert (specs.alerts("public", "orders").snapshots, specs.alerts("public", "other").snapshots) == (7, 1000)
-    assert specs.freshness_seconds == 60
+    assert (specs.freshness("public", "orders"), specs.freshness("public", "other")) == (5, 60)
+    assert specs.default_freshness == 60
 
 
 def test_the_specs_of_this_repository_say_what_holds_without_them(tmp_path: Path) -> None:
@@ -39,7 +40,7 @@ def test_the_specs_of_this_repository_say_what_holds_without_them(tmp_path: Path
     assert ours.schema_policy("public", "orders") == none.schema_policy("public", "orders") == spec.SchemaPolicy()
     assert ours.upkeep("public", "orders") == none.upkeep("public", "orders") == Upkeep()
     assert ours.alerts("public", "orders") == none.alerts("public", "orders")
-    assert ours.freshness_seconds == none.freshness_seconds
+    assert ours.default_freshness == none.default_freshness == 10
 
 
 BROKEN = [
@@ -48,6 +49,7 @@ BROKEN = [
     ("table: public.a\nschema_changes: {add: ignore}", "schema_changes.add is 'ignore', not one of evolve, freeze"),
     ("table: public.a\nschema_changes: {key: discard_row}", "schema_changes.key is 'discard_row', not one of evolve"),
     ("table: public.a\nupkeep: {file: 3}", r"unknown key upkeep.file \(is files meant\?\)"),
+    ("table: public.a\nfreshness_seconds: 0.5", "freshness_seconds: Input should be greater than or equal to 1"),
     ("table: public.a\nupkeep: {files: 1}", "upkeep.files: Input should be greater than or equal to 2"),
     ("schema_changes: {}", "table: Field required"),
     ("table: [unclosed", "can't be read"),

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from pipelines import ledger, part
+from pipelines import apart, ledger, part
 from pipelines.errors import StopPipeline
 from pipelines.ledger import Counts
 from tests.unit.pipelines.events import event, value_schema, wire
@@ -97,6 +97,8 @@ CASES = [
     Case("records that can't be used for reasons of different stages",
          [[create(1, 1, "a")], [poison(b"x"), update(2, 9, "b", GONE), update(3, 1, "c")]], [(1, "c", "d")],
          ["not_avro", "unavailable_value"]),
+    Case("a lost value of a row that the table never had", [[update(1, 1, "a", GONE), create(2, 2, "b")]],
+         [(2, "b", "d")], ["unavailable_value"]),
     Case("only broken records", [[poison(b"x"), poison(b"")], [create(1, 1, "a")]], [(1, "a", "d")],
          ["not_avro", "not_avro"]),
 ]  # fmt: skip
@@ -119,11 +121,15 @@ def test_table_after_batches_and_after_a_replay_of_everything(spark: SparkSessio
     assert len(topic.summaries()) == commits
 
 
-@pytest.mark.parametrize("few_records", [part.FEW_RECORDS, 0], ids=["few", "many"])
+@pytest.mark.parametrize(
+    ("few_records", "large_rows"), [(part.FEW_RECORDS, apart.LARGE_ROWS), (0, apart.LARGE_ROWS), (0, 1)],
+    ids=["few", "many", "many into a large table"],
+)  # fmt: skip
 def test_every_record_is_counted_as_what_became_of_it(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, few_records: int
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, few_records: int, large_rows: int
 ) -> None:
     monkeypatch.setattr(part, "FEW_RECORDS", few_records)
+    monkeypatch.setattr(apart, "LARGE_ROWS", large_rows)
     topic = Topic(spark)
     mirror = topic.mirror()
     topic.apply(mirror, topic.batch([create(1, 1, "a"), update(2, 1, "b"), create(3, 2, "c"), poison(b"x")]), 0)
@@ -155,6 +161,36 @@ def test_offsets_without_a_record_wait_for_the_next_commit(spark: SparkSession) 
     outcome = topic.apply(mirror, last, 3, {0: (2, 3), 1: (1, 1)})
     assert (outcome.reread, topic.rows()) == (0, [(2, "b", "d")])
     assert json.loads(topic.summaries()[-1]["lakehouse.offsets"]) == {"0": [1, 3], "1": [0, 1]}
+    topic.assert_ledger_is_whole()
+
+
+def test_what_a_table_was_left_out_of_comes_with_the_next_batch_in_one_commit(spark: SparkSession) -> None:
+    topic = Topic(spark)
+    mirror = topic.mirror()
+    topic.apply(mirror, topic.batch([create(1, 1, "a"), create(2, 2, "b")]), 0)
+    topic.batch([update(3, 1, "c"), update(4, 2, "d"), tombstone(4)])
+    topic.batch([update(5, 1, "e"), poison(b"x")])
+    last = topic.batch([update(6, 1, "f"), create(7, 3, "g")])
+    assert mirror.reached == {0: 1, 1: 1}
+    outcome = topic.apply(mirror, last, 3, {0: (4, 4), 1: (3, 5)})
+    assert outcome.reread == 5
+    assert topic.rows() == [(1, "f", "d"), (2, "d", "d"), (3, "g", "d")]
+    assert len(topic.summaries()) == 2
+    assert json.loads(topic.summaries()[-1]["lakehouse.counts"]) == {
+        "merged": 3, "superseded": 2, "dead_lettered": 1, "tombstones": 1, "truncates": 0,
+    }  # fmt: skip
+    topic.assert_ledger_is_whole()
+
+
+def test_what_doesnt_fit_into_one_batch_comes_first(spark: SparkSession) -> None:
+    topic = Topic(spark)
+    mirror = topic.mirror()
+    topic.apply(mirror, topic.batch([create(1, 1, "a"), create(2, 2, "b")]), 0)
+    topic.batch([update(3, 1, "c"), update(4, 2, "d")])
+    topic.at_once = 2
+    topic.apply(mirror, topic.batch([update(5, 1, "e")]), 2, {0: (2, 2), 1: (2, 3)})
+    assert topic.rows() == [(1, "e", "d"), (2, "d", "d")]
+    assert len(topic.summaries()) == 3
     topic.assert_ledger_is_whole()
 
 

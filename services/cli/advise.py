@@ -1,0 +1,67 @@
+"""`lakehouse table advise`: a layout for a table."""
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from services.cli.output import expected_errors, out, print_json
+from services.cli.tables import AsJson, named
+from services.layout.advise import Advice, advise
+from services.layout.observe import Observed, observe
+from services.layout.present import layout_of
+from services.verify.settings import StackSettings
+
+ADVISE_HELP = """Propose how a table should be partitioned and sorted, with what that is estimated to gain.
+
+It is told from the table's own history (how many of its files a batch touches, and where the changed keys are), and for
+each `--where`, a column that readers filter by, from what such a filter must read now. Nothing is changed: what you
+agree with goes into the table's file in `pipelines/specs`. Examples:
+
+    lakehouse table advise orders
+
+    lakehouse table advise orders --where created_at --where customer_id --json
+"""
+
+
+def advise_table(
+    name: Annotated[str, typer.Argument(metavar="TABLE")],
+    where: Annotated[list[str] | None, typer.Option(help="A column that readers filter by. Repeatable.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Advise on a table's layout."""
+    with expected_errors(as_json):
+        table = named(StackSettings.load(), name, as_json)
+        observed, layout = observe(table, where or ()), layout_of(table)
+        found = advise(observed)
+    if as_json:
+        print_json({"table": ".".join(("lake", *table.name()[-2:])), "layout": layout.model_dump(),
+                    "observed": asdict(observed), "advice": [asdict(advice) for advice in found]})  # fmt: skip
+        return
+    out.print(_seen(observed), markup=False, highlight=False, soft_wrap=True)
+    if not found:
+        out.print("Nothing to gain: the table may stay as it is.")
+        return
+    grid = Table("do", "because", "now", "then (estimated)")
+    for advice in found:
+        grid.add_row(f"{advice.part}: {advice.term}", advice.why, f"{advice.now:.0%}", f"{advice.then:.1%}")
+    out.print(grid)
+    source = f"{table.properties['lakehouse.source-schema']}.{table.properties['lakehouse.source-table']}"
+    out.print(f"In pipelines/specs/{table.name()[-1]}.yaml, read when the mirror starts (`make kill s=mirror`):\n",
+              f"  table: {source}\n  layout: {_yaml(found)}", sep="\n", markup=False, highlight=False)  # fmt: skip
+
+
+def _seen(observed: Observed) -> str:
+    seen = f"{observed.rows:,} rows in {observed.files:,} files; "
+    if not observed.batches:
+        return seen + "no batch that its history still holds changed a row of it."
+    return seen + f"the median of its last {observed.batches} batches changed {observed.changes:,.0f} rows."
+
+
+def _yaml(found: list[Advice]) -> str:
+    """All advice as one layout: the first term for partitions, and every term for the order of rows."""
+    partition = [advice.term for advice in found if advice.part == "partition"][:1]
+    order = list(dict.fromkeys(advice.term for advice in found if advice.part == "sort"))
+    parts = {"partition": partition, "sort": order}
+    return "{" + ", ".join(f"{name}: [{', '.join(terms)}]" for name, terms in parts.items() if terms) + "}"

@@ -1,0 +1,1 @@
+"""Layout: how tables of the lake lie, and how they might better."""
