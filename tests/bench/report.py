@@ -93,14 +93,16 @@ def markdown(results: Results, drawn: Iterable[str] = ()) -> str:
 
 
 def console_table(results: Results) -> Iterator[Table]:
-    """The same tables for a terminal."""
+    """The same tables for a terminal: a line for each figure, since there are more of them than systems."""
     for workload in _workloads(results):
         for title, figures in SECTIONS:
             names, lines = _filled(results, workload, figures)
             if lines:
-                table = Table(*names, title=f"{workload}: {title.lower()}", title_justify="left")
+                table = Table(f"{workload}: {title.lower()}")
                 for line in lines:
-                    table.add_row(*line)
+                    table.add_column(line[0], justify="right")
+                for figure in zip(names[1:], *(line[1:] for line in lines), strict=True):
+                    table.add_row(*figure)
                 yield table
 
 

@@ -25,8 +25,10 @@ from tests.bench.targets import verdicts
 from tests.bench.workloads import WORKLOADS
 from tests.integration.stack import CHECKOUT
 
+# Of a log that nobody looks at as a terminal.
+WIDTH = 140
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-out = Console(highlight=False, soft_wrap=True)
+out = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else WIDTH)
 
 
 @app.command()

@@ -64,7 +64,7 @@ class System(ABC):
         )
         if done.returncode == 0:
             return None
-        return " ".join((done.stdout + done.stderr).split())[-400:]
+        return "; ".join((done.stdout + done.stderr).split("\n"))[-400:]
 
     def namespace(self, workload: Workload) -> str:
         """Where its tables are."""

@@ -104,7 +104,7 @@ def test_the_page_the_tables_and_the_plots() -> None:
     assert all(f"({name}.svg)" in page for name in drawn)
     for svg in drawn.values():
         ET.fromstring(svg)
-    assert [table.title for table in console_table(found)] == ["hot-tail: backlog", "hot-tail: live"]
+    assert [table.columns[0].header for table in console_table(found)] == ["hot-tail: backlog", "hot-tail: live"]
     assert Results.model_validate_json(found.model_dump_json()) == found
 
 
