@@ -20,10 +20,14 @@ from pipelines.settings import MirrorSettings
 CATALOG = "lake"
 
 
+def class_path(jars: Path) -> str:
+    """The jars of a folder, in an order that is always the same."""
+    return ":".join(str(jar) for jar in sorted(jars.resolve().glob("*.jar")))
+
+
 def lake_conf(settings: MirrorSettings) -> dict[str, str]:
     """Spark configuration of a session that reads and writes the lake. Holds no secret."""
-    catalog = f"spark.sql.catalog.{CATALOG}"
-    jars = ":".join(str(jar) for jar in sorted(settings.spark_jars.resolve().glob("*.jar")))
+    catalog, jars = f"spark.sql.catalog.{CATALOG}", class_path(settings.spark_jars)
     return {
         "spark.driver.extraClassPath": jars,
         "spark.executor.extraClassPath": jars,
@@ -70,7 +74,8 @@ def start_session(settings: MirrorSettings, name: str) -> SparkSession:
     for key, value in lake_conf(settings).items():
         conf.set(key, value)
     conf.set("spark.sql.shuffle.partitions", str(settings.shuffle_partitions))
-    conf.set("spark.driver.extraJavaOptions", f"{DRIVER_JAVA_OPTIONS} {settings.spark_java_options}")
+    options = (DRIVER_JAVA_OPTIONS, _archived(settings.class_archive), settings.spark_java_options)
+    conf.set("spark.driver.extraJavaOptions", " ".join(options))
     conf.set("spark.executor.extraJavaOptions", f"{EXECUTOR_JAVA_OPTIONS} {settings.spark_java_options}")
     conf.set("spark.driver.memory", settings.spark_driver_memory)
     conf.set("spark.executor.memory", settings.spark_executor_memory)
@@ -81,6 +86,13 @@ def start_session(settings: MirrorSettings, name: str) -> SparkSession:
     gateway = launch_gateway(conf, popen_kwargs={"pass_fds": (lock,), "start_new_session": True})  # type: ignore[no-untyped-call]
     remember_classes(gateway.jvm)
     return SparkSession(SparkContext(gateway=gateway, conf=conf))
+
+
+def _archived(archive: Path) -> str:
+    """Options by which the JVM uses an archive of :mod:`pipelines.classes`, or goes without if it doesn't fit."""
+    if not archive.exists() or not archive.stat().st_size:
+        return ""
+    return f"-XX:SharedArchiveFile={archive.resolve()} -Xlog:cds=off -Xlog:cds+dynamic=off -Xlog:class+path=off"
 
 
 def abandon(spark: SparkSession, code: int) -> NoReturn:

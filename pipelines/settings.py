@@ -36,6 +36,7 @@ class MirrorSettings(BaseSettings):
     spark_java_options: str = ""
     spark_ui_port: int = 4040
     spark_jars: Path = Path(".lakehouse/toolchain/jars/spark")
+    class_archive: Path = Path(".lakehouse/toolchain/classes.jsa")
 
     shuffle_partitions: int = Field(default=2, gt=0)
     max_offsets_per_trigger: int = Field(default=200_000, gt=0)

@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import checksums, golang, maven, python
+from . import checksums, golang, java, maven, python
+from .commands import run
 from .errors import ToolchainError
 from .folders import replacing, scratch, unpack
 from .layout import Layout
@@ -106,6 +107,15 @@ def _python_identity(layout: Layout) -> list[str | Path]:
     return [str(layout.root), sys.version, sysconfig.get_platform(), sys.base_prefix]
 
 
+def _classes(layout: Layout) -> Path:
+    return layout.toolchain / "classes.jsa"
+
+
+def _install_classes(layout: Layout, log: Path) -> None:
+    jars = layout.toolchain / "jars" / "spark"
+    run([layout.python, "-m", "pipelines.classes", jars, _classes(layout)], log, cwd=layout.root)
+
+
 COMPONENTS: Mapping[str, Component] = {
     "python": Component(
         "Python packages",
@@ -153,6 +163,19 @@ COMPONENTS: Mapping[str, Component] = {
     "schema-registry": _jars("schema-registry", "Apicurio Registry", _archive),
     "catalog": _jars("catalog", "Iceberg REST catalog", _as_they_are),
     "spark": _jars("spark", "Jars for Spark", _as_they_are),
+    "classes": Component(
+        "The archive of the mirror's JVM classes",
+        _classes,
+        lambda layout: [
+            *_python_identity(layout),
+            layout.root / "requirements.lock",
+            layout.root / "pipelines" / "classes.py",
+            *_maven_inputs("spark", lambda _: "spark")(layout),
+            java.said(),
+        ],
+        _install_classes,
+        needs=("python", "spark"),
+    ),
     "flink": _jars("flink", "Flink, which the benchmark measures", _as_they_are),
     "iceberg-sink": _jars("iceberg-sink", "Iceberg's sink of Connect, which the benchmark measures", _as_they_are),
 }

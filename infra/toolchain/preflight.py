@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import subprocess
@@ -12,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
 
-from . import environment, ports
+from . import environment, java, ports
 from .layout import ARCHITECTURES, Layout
 
 RUNNERS = ("compose", "process")
@@ -122,25 +121,6 @@ def _process_problems(facts: Facts) -> list[Problem]:
     return problems
 
 
-def java_version(text: str) -> int | None:
-    """Return the feature version in the output of `java -version`: 17 for `openjdk version "17.0.15"`."""
-    match = re.search(r'version "(\d+)(?:\.(\d+))?', text)
-    if match is None:
-        return None
-    return int(match[2]) if match[1] == "1" and match[2] else int(match[1])
-
-
-def _java() -> int | None:
-    home = os.environ.get("JAVA_HOME")
-    try:
-        answer = subprocess.run(
-            [f"{home}/bin/java" if home else "java", "-version"], capture_output=True, text=True, check=False
-        )
-    except OSError:
-        return None
-    return java_version(answer.stderr + answer.stdout)
-
-
 def engine_problem() -> str | None:
     """Return why Docker can't be used, in a few words; None if an engine with Compose v2 answers."""
     if shutil.which("docker") is None:
@@ -198,7 +178,7 @@ def gather(layout: Layout, runner: str) -> Facts:
         installed=(layout.toolchain / "stamps" / "object-store").exists(),
         python=sys.version_info[:2],
         venv=_can_make_venv(),
-        java=_java() if runner == "process" else None,
+        java=java.version() if runner == "process" else None,
         maven=shutil.which("mvn") is not None,
         engine=engine_problem() if runner == "compose" else None,
         taken=ports.taken(layout, wanted, runner),

@@ -14,6 +14,11 @@ pytestmark = pytest.mark.process
 ONE_BY_ONE = ["after-backfill", "between-letters", "after-merge", "before-checkpoint"]
 
 
+def test_the_mirrors_driver_maps_the_archive_of_its_classes(stack: Stack) -> None:
+    mapped = [file.path for process in stack.processes("mirror") for file in process.memory_maps()]
+    assert any(path.endswith("classes.jsa") and "toolchain" in path for path in mapped)
+
+
 def test_a_second_mirror_of_the_source_waits_and_says_so(stack: Stack, tmp_path: Path) -> None:
     second = Candidate(stack.endpoints["kafka_bootstrap"], "shop", tmp_path)
     assert not second.gets_it()

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from infra.toolchain import ports, preflight
+from infra.toolchain import java, ports, preflight
 from infra.toolchain.errors import ToolchainError
 from infra.toolchain.golang import version
 from infra.toolchain.python import excerpt, locked
@@ -77,7 +77,7 @@ def test_an_installed_toolchain_needs_no_maven_and_little_disk() -> None:
     ],
 )
 def test_java_versions_are_read(text: str, expected: int | None) -> None:
-    assert preflight.java_version(text) == expected
+    assert java.feature(text) == expected
 
 
 def test_memory_is_the_least_of_machine_and_limits() -> None:
