@@ -1,4 +1,4 @@
-"""Classes: an archive of the JVM classes that a mirror needs, which its driver then maps instead of reading, parsing and
+"""Classes: an archive of the JVM classes that a mirror needs, which its driver maps instead of reading, parsing and
 verifying them one by one at every start (class-data sharing).
 
 Made once, when the toolchain is installed: `python -m pipelines.classes JARS ARCHIVE`. No server is needed: what talks
@@ -27,8 +27,8 @@ NOBODY = "127.0.0.1:9"
 PATIENCE_SECONDS = 300
 _TABLE = "lake.n.t"
 _AVRO = '{"type": "record", "name": "r", "fields": [{"name": "id", "type": "long"}]}'
-_COLUMNS = ("id bigint, _kafka_partition int, _kafka_offset bigint, _lsn bigint, _committed_at timestamp, _op string,"
-            " __op string")  # fmt: skip
+_COLUMNS = "id bigint, _kafka_partition int, _kafka_offset bigint, _lsn bigint, _committed_at timestamp, _op string"
+_PROPERTIES = "'format-version'='2', 'write.delete.granularity'='file', 'write.merge.mode'='merge-on-read'"
 
 
 def main(jars: Path, archive: Path) -> None:
@@ -61,8 +61,7 @@ def main(jars: Path, archive: Path) -> None:
 def _batches(spark: SparkSession) -> None:
     """What a batch does to a table, small and large."""
     spark.sql("CREATE NAMESPACE lake.n")
-    spark.sql(f"CREATE TABLE {_TABLE} ({_COLUMNS.rpartition(',')[0]}) USING iceberg TBLPROPERTIES ("
-              "'format-version'='2', 'write.delete.granularity'='file', 'write.merge.mode'='merge-on-read')")  # fmt: skip
+    spark.sql(f"CREATE TABLE {_TABLE} ({_COLUMNS}) USING iceberg TBLPROPERTIES ({_PROPERTIES})")
     raw = spark.createDataFrame([(b"\x02", 0, n) for n in range(20)], "value binary, partition int, offset long")
     decoded = raw.select(from_avro("value", _AVRO).alias("row"), "partition", "offset").persist()
     decoded.groupBy("partition").agg(F.count("*"), F.max("offset"), F.collect_set("row.id")).collect()
