@@ -1,6 +1,6 @@
 """The page, the JSON and the tables on screen."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from rich.table import Table
@@ -65,6 +65,14 @@ LIVE: list[tuple[str, str, Figure]] = [
     ("bytes written / changed", "{:.2f}", lambda r: r.live_amplification and r.live_amplification.ratio),
 ]
 SECTIONS = (("Backlog", BACKLOG), ("Live", LIVE))
+# What this mirror costs by the freshness that it is asked for.
+DIAL: list[tuple[str, str, Figure]] = [
+    ("asked s", "{:g}", lambda r: r.live and SYSTEMS[r.system].freshness),
+    *(column for column in LIVE if column[0] in ("p50 s", "p95 s", "CPU-s / minute", "CPU-s / million")),
+    ("MiB written / million", "{:,.0f}",
+     lambda r: r.live_amplification and r.live_amplification.written_bytes / 2**20 / r.live.changes * 1e6),
+    ("files left", "{:,.0f}", lambda r: r.live_shape and r.live_shape.data_files + r.live_shape.delete_files),
+]  # fmt: skip
 
 
 def page(results: Results, folder: Path) -> None:
@@ -81,7 +89,8 @@ def markdown(results: Results, drawn: Iterable[str] = ()) -> str:
     """The page."""
     parts = ["# Benchmark", _where(results), "## Targets", _verdicts(results)]
     for workload in _workloads(results):
-        parts += [f"## {workload}", *_tables(results, workload), _without_figures(results, workload)]
+        parts += [f"## {workload}", *_tables(results, workload), *_dial(results, workload)]
+        parts += [_without_figures(results, workload)]
     parts += [f"![{name}]({name}.svg)" for name in drawn]
     if results.curve:
         rows = [
@@ -134,11 +143,19 @@ def _tables(results: Results, workload: str) -> Iterator[str]:
             yield _grid(names, lines)
 
 
+def _dial(results: Results, workload: str) -> Iterator[str]:
+    names, lines = _filled(results, workload, DIAL, lambda system: SYSTEMS[system].freshness is not None)
+    if len(lines) > 1:
+        yield "### Freshness against cost"
+        yield _grid(names, lines)
+
+
 def _filled(
-    results: Results, workload: str, figures: list[tuple[str, str, Figure]]
-) -> tuple[list[str], list[list[str]]]:
+    results: Results, workload: str, figures: list[tuple[str, str, Figure]],
+    which: Callable[[str], bool] = lambda _system: True,
+) -> tuple[list[str], list[list[str]]]:  # fmt: skip
     """Header and rows; columns and systems without a figure are left out."""
-    systems = dict.fromkeys(run.system for run in results.runs if run.workload == workload)
+    systems = dict.fromkeys(run.system for run in results.runs if run.workload == workload and which(run.system))
     cells = {
         system: [_cell(spread(results, workload, system, figure), form) for _, form, figure in figures]
         for system in systems

@@ -34,7 +34,7 @@ def upserting(results: Results, workload: str) -> list[str]:
     names = dict.fromkeys(run.system for run in results.runs if run.workload == workload)
     return [
         name for name in names
-        if name not in (OURS, FRESH) and not SYSTEMS[name].append_only and not SYSTEMS[name].beside
+        if SYSTEMS[name].freshness is None and not SYSTEMS[name].append_only and not SYSTEMS[name].beside
         and all(run.status == "exact" for run in results.runs if (run.system, run.workload) == (name, workload))
     ]  # fmt: skip
 

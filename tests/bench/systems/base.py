@@ -52,6 +52,8 @@ class System(ABC):
     """It keeps every event; a row's state is found by who reads."""
     beside = False
     """It is shown, but isn't the one to beat: by design it leaves deletes out, and is compared without them."""
+    freshness: float | None = None
+    """What a mirror of ours is asked for, in seconds; None: a peer."""
     component: str | None = None
 
     def missing(self) -> str | None:

@@ -53,3 +53,11 @@ class FreshLakehouse(Lakehouse):
     name, title = "lakehouse-2s", "this project's mirror, fresher"
     settings = "as `make up` has it, but for a freshness of 2 s"
     freshness = 2
+
+
+class PatientLakehouse(Lakehouse):
+    """The same, asked for less."""
+
+    name, title = "lakehouse-30s", "this project's mirror, less fresh"
+    settings = "as `make up` has it, but for a freshness of 30 s"
+    freshness = 30

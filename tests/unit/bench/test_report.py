@@ -70,6 +70,15 @@ def test_a_run_that_is_not_exact_counts_for_nothing() -> None:
     assert "| tutorial |" not in page.split("## Method")[0]
 
 
+def test_the_dial_has_this_projects_mirrors_alone() -> None:
+    page = markdown(results(run("lakehouse", 10), run("lakehouse-2s", 10, p95=2.5), run("flink", 20)))
+    (dial,) = [part for part in page.split("\n\n") if part.startswith("| system | asked s |")]
+    assert [line.split(" | ")[:4] for line in dial.splitlines()[2:]] == [
+        ["| lakehouse", "10", "2.0", "4.0"], ["| lakehouse-2s", "2", "2.0", "2.5"],
+    ]  # fmt: skip
+    assert "Freshness against cost" not in markdown(results(run("lakehouse", 10), run("flink", 20)))
+
+
 def test_verdicts_against_the_best_exact_upserting_peer() -> None:
     runs = (run("lakehouse", 10), run("append", 5), run("flink", 20), run("flink-sql", 1), run("tutorial", 15),
             run("lakehouse-2s", 10))  # fmt: skip
