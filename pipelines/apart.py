@@ -29,7 +29,7 @@ def is_large(session: SparkSession, table: LakeTable, plan: MergePlan) -> bool:
         return False
     if int(table.summary.get("total-records", 0)) < LARGE_ROWS:
         return False
-    return table.rows_within(session._jvm, plan.bounds or {}) >= LARGE_ROWS
+    return table.has_within(session._jvm, plan.bounds or {}, LARGE_ROWS)
 
 
 def write(

@@ -134,20 +134,19 @@ class LakeTable:
         self._table.refresh()
         self._table.manageSnapshots().fastForwardBranch("main", branch).removeBranch(branch).commit()
 
-    def rows_within(self, jvm: Any, bounds: Mapping[str, tuple[Any, Any]]) -> int:
-        """How many rows are in data files that may have one within these bounds (column to least and greatest value),
-        deleted ones included. Reads manifests.
+    def has_within(self, jvm: Any, bounds: Mapping[str, tuple[Any, Any]], rows: int) -> bool:
+        """Whether the data files that may have a row within these bounds (column to least and greatest value) have so
+        many ``rows``, deleted ones included. Reads manifests, as far as it must.
         """
         make = jvm.org.apache.iceberg.expressions.Expressions
-        scan = self._table.newScan()
+        scan, found = self._table.newScan(), 0
         for column, (low, high) in bounds.items():
             scan = scan.filter(make.greaterThanOrEqual(column, low)).filter(make.lessThanOrEqual(column, high))
         with closing(scan.planFiles()) as tasks:
-            found = tasks.iterator()
-            rows = 0
-            while found.hasNext():
-                rows += int(found.next().file().recordCount())
-        return rows
+            files = tasks.iterator()
+            while found < rows and files.hasNext():
+                found += int(files.next().file().recordCount())
+        return found >= rows
 
     def summaries(self) -> Iterator[dict[str, str]]:
         """Snapshot summaries from the current snapshot back along its ancestors."""
