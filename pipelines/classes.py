@@ -38,6 +38,7 @@ def main(jars: Path, archive: Path) -> None:
         conf = SparkConf().setMaster("local[2]").setAppName("classes")
         for key, value in {
             **ENGINE_CONF, "spark.driver.extraClassPath": class_path(jars), "spark.ui.enabled": "false",
+            "spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1",
             "spark.driver.extraJavaOptions": f"{DRIVER_JAVA_OPTIONS} -XX:ArchiveClassesAtExit={archive.resolve()}",
             "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
             "spark.sql.catalog.lake.type": "hadoop", "spark.sql.catalog.lake.warehouse": folder,
