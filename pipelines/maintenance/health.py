@@ -1,7 +1,7 @@
 """Health: what a table's metadata says of the cost to read it. Reads no data and no manifest."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 MIB = 2**20
@@ -14,7 +14,7 @@ SMALLEST_TARGET = 8 * MIB
 @dataclass(frozen=True)
 class Health:
     """A table's current snapshot: ``records`` in its data files, of which ``deleted`` are deleted; its files, ``bytes``
-    in all; and how many snapshots are kept.
+    in all; and how many snapshots are kept. ``parts``: the same of each partition, in a table that has some.
     """
 
     records: int = 0
@@ -23,6 +23,7 @@ class Health:
     delete_files: int = 0
     bytes: int = 0
     snapshots: int = 0
+    parts: "tuple[Health, ...]" = ()
 
     @property
     def files(self) -> int:
@@ -36,12 +37,16 @@ class Health:
 
     def target_bytes(self, largest: int) -> int:
         """The size to pack files to: ``largest``, or less in a small table, so that little of it is rewritten for a
-        change of its newest part.
+        change of its newest part. Of a table with partitions, by the largest of these.
         """
+        if self.parts:
+            return max(part.target_bytes(largest) for part in self.parts)
         return max(SMALLEST_TARGET, min(largest, self.bytes // FILES_BEFORE_FULL_SIZE))
 
     def fewest_files(self, largest: int) -> int:
         """How many files of that size hold the rows that there are."""
+        if self.parts:
+            return sum(part.fewest_files(largest) for part in self.parts)
         return max(1, math.ceil(self._live_bytes / self.target_bytes(largest)))
 
     def scan_cost(self, largest: int) -> float:
@@ -53,10 +58,20 @@ class Health:
         return self.bytes * (1 - self.delete_share)
 
 
-def health(summary: Mapping[str, str], snapshots: int) -> Health:
-    """From the summary of a table's current snapshot ({}: it has none)."""
+def health(summary: Mapping[str, str], snapshots: int, parts: Iterable[Mapping[str, int]] = ()) -> Health:
+    """From the summary of a table's current snapshot ({}: it has none), and of a table with partitions the rows of its
+    metadata table ``partitions``.
+    """
     totals = {
         "records": "records", "deleted": "position-deletes", "data_files": "data-files",
         "delete_files": "delete-files", "bytes": "files-size",
     }  # fmt: skip
-    return Health(**{ours: int(summary.get(f"total-{name}", 0)) for ours, name in totals.items()}, snapshots=snapshots)
+    counted = {ours: int(summary.get(f"total-{name}", 0)) for ours, name in totals.items()}
+    return Health(**counted, snapshots=snapshots, parts=tuple(_part(part) for part in parts))
+
+
+def _part(row: Mapping[str, int]) -> Health:
+    return Health(
+        records=row["record_count"], deleted=row["position_delete_record_count"], data_files=row["file_count"],
+        delete_files=row["position_delete_file_count"], bytes=row["total_data_file_size_in_bytes"],
+    )  # fmt: skip

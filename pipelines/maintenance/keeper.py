@@ -48,7 +48,7 @@ class Keeper:
     _files: int = 0
     _swept: float = field(default_factory=time.time)
 
-    def due(self, account: Account, asked: bool = False) -> list[Due]:
+    def due(self, account: Account, session: SparkSession, asked: bool = False) -> list[Due]:
         """What the table needs now, as ``account`` has seen it last; everything, where a person has ``asked``."""
         table, now = account.table, round(self.clock() * 1000)
         if table is None or table.snapshot_id is None:
@@ -56,7 +56,7 @@ class Keeper:
         if asked:
             return [Due(task, "asked for") for task in (COMPACT, EXPIRE, ORPHANS)]
         times = list(table.snapshot_times().values())
-        state = health(table.summary, len(times))
+        state = _health(session, table)
         found = [plan.compaction(self.policy, state, self._files), plan.expiry(self.policy, times, now)]
         if self.clock() - self._swept > self.policy.orphans_every_hours * 3600:
             found.append(Due(ORPHANS, f"every {self.policy.orphans_every_hours} hours"))
@@ -66,7 +66,7 @@ class Keeper:
         """Do one task. Raises what Iceberg raises; the table is as it was then, or as if the task had been done."""
         table, started = account.table, time.monotonic()
         assert table is not None
-        before, now = health(table.summary, len(table.snapshot_times())), round(self.clock() * 1000)
+        before, now = _health(session, table), round(self.clock() * 1000)
         if due.task == COMPACT:
             done = work.compact(session, table, self.policy, before, self._order(table))
         elif due.task == EXPIRE:
@@ -76,7 +76,7 @@ class Keeper:
             done = work.remove_orphans(session, table, self.policy, now)
             self._swept = self.clock()
         table.java.refresh()
-        after = health(table.summary, len(table.snapshot_times()))
+        after = _health(session, table)
         if due.task == COMPACT:
             self._files = after.files
         name = f"{table.namespace}.{table.name}"
@@ -88,3 +88,8 @@ class Keeper:
             return self.layout.sort_terms
         keys = json.loads(table.properties.get(KEY_COLUMNS, "[]")) if self.policy.sort == "key" else []
         return [Term("identity", key) for key in keys]
+
+
+def _health(session: SparkSession, table: LakeTable) -> Health:
+    parts = session.table(f"{table.sql_name}.partitions").collect() if table.java.spec().isPartitioned() else []
+    return health(table.summary, len(table.snapshot_times()), (part.asDict() for part in parts))

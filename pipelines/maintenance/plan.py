@@ -21,7 +21,13 @@ class Due:
 
 
 def compaction(policy: Upkeep, found: Health, files_before: int) -> Due | None:
-    """``files_before``: how many files the last compaction had left, which another one wouldn't make fewer."""
+    """Of a table with partitions, as soon as one of these needs it. ``files_before``: how many files the last
+    compaction had left, which another one wouldn't make fewer.
+    """
+    if found.parts:
+        needing = [due for part in found.parts if (due := compaction(policy, part, 0)) is not None]
+        many = f"{len(needing)} of {len(found.parts)} partitions"
+        return Due(COMPACT, f"{many}: in one, {needing[0].why}") if needing else None
     largest = policy.target_file_mib * MIB
     if found.delete_share > policy.delete_share and found.delete_files:
         return Due(COMPACT, f"{found.delete_share:.0%} of its rows are deleted")

@@ -73,7 +73,7 @@ class Maintenance:
         keeper, request = self._keepers[topic], self._requests.of(mirror.lake_name)
         asked_by = None if request is None else request.id
         with mirror.between_batches(self._session) as account:
-            for due in keeper.due(account, asked=request is not None and request.everything):
+            for due in keeper.due(account, self._session, asked=request is not None and request.everything):
                 try:
                     task = keeper.do(due, account, self._session, batch)
                 except Exception as error:

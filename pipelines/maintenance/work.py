@@ -36,7 +36,9 @@ def compact(session: SparkSession, table: LakeTable, policy: Upkeep, found: Heal
     target = found.target_bytes(policy.target_file_mib * MIB)
     options = {
         "target-file-size-bytes": target, "min-file-size-bytes": target // 2, "max-file-size-bytes": 2 * target,
-        "min-input-files": 2, "delete-ratio-threshold": policy.delete_share, "delete-file-threshold": 3,
+        # Of a table with partitions those that need it, not each that has a second file.
+        "min-input-files": max(2, policy.files // 2) if found.parts else 2,
+        "delete-ratio-threshold": policy.delete_share, "delete-file-threshold": 3,
         "max-file-group-size-bytes": GROUP_BYTES,
         # Nothing else writes meanwhile, and there are no equality deletes, which a file's age would matter to.
         "use-starting-sequence-number": "false",

@@ -59,7 +59,8 @@ def need_of(table: Table, specs: Specs) -> Need:
     kept = {ref.snapshot_id for ref in table.metadata.refs.values()}
     times = [s.timestamp_ms for s in table.snapshots() if s.snapshot_id not in kept]
     summary = snapshot.summary.additional_properties if snapshot and snapshot.summary else {}
-    state = health(summary, len(table.snapshots()))
+    parts = table.inspect.partitions().to_pylist() if snapshot and table.spec().fields else []
+    state = health(summary, len(table.snapshots()), parts)
     due = [plan.compaction(policy, state, 0), plan.expiry(policy, times, round(time.time() * 1000))] if snapshot else []
     cost = state.scan_cost(policy.target_file_mib * MIB)
     return Need(".".join(table.name()[-2:]), state, cost, [task for task in due if task is not None])

@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 from pipelines import ledger
 from pipelines.account import Account
 from pipelines.iceberg import Lake
+from pipelines.layout import Layout
 from pipelines.maintenance import plan
 from pipelines.maintenance.health import MIB, Health
 from pipelines.maintenance.keeper import Keeper
@@ -76,14 +77,14 @@ def test_rows_and_ledger_survive_their_upkeep(spark: SparkSession) -> None:
     keeper, account = Keeper(policy, clock=Later(90)), Account("mirror")
     account.look(Lake(spark), "shop", topic.table)
     before = account.known
-    assert [due.task for due in keeper.due(account)] == [COMPACT, EXPIRE]
+    assert [due.task for due in keeper.due(account, spark)] == [COMPACT, EXPIRE]
 
-    compacted, expired = (keeper.do(due, account, spark, 9) for due in keeper.due(account))
+    compacted, expired = (keeper.do(due, account, spark, 9) for due in keeper.due(account, spark))
     assert compacted.before.files > 9
     assert (compacted.after.data_files, compacted.after.delete_files, compacted.after.deleted) == (1, 0, 0)
     assert compacted.after.records == len(rows)
     assert (expired.done.removed, expired.after.snapshots) == (expired.before.snapshots + 1 - 3, 3)
-    assert keeper.due(account) == []
+    assert keeper.due(account, spark) == []
     assert topic.rows() == rows
     account.look(Lake(spark), "shop", topic.table)
     assert account.known == before
@@ -107,8 +108,39 @@ def test_a_file_that_no_snapshot_knows_goes_once_it_is_old(spark: SparkSession) 
     orphan.write_bytes(b"left by a killed writer")
     for minutes, removed in ((25 * 60, 0), (4 * 24 * 60, 1)):
         keeper = Keeper(POLICY, clock=Later(minutes), _swept=0)
-        assert [due.task for due in keeper.due(account)] == [ORPHANS]
-        assert keeper.do(keeper.due(account)[0], account, spark, 1).done.removed == removed
-        assert keeper.due(account) == []
+        assert [due.task for due in keeper.due(account, spark)] == [ORPHANS]
+        assert keeper.do(keeper.due(account, spark)[0], account, spark, 1).done.removed == removed
+        assert keeper.due(account, spark) == []
     assert not orphan.exists()
     assert topic.rows() == [(1, "a", "d")]
+
+
+def test_a_table_with_partitions_is_compacted_where_one_of_them_needs_it(spark: SparkSession) -> None:
+    topic = Topic(spark)
+    policy = Upkeep(files=4, delete_share=0.9)
+    mirror = topic.mirror(layout=Layout(partition=("truncate(1, name)",)))
+    for number in range(9):
+        hot = [create(10 * number + 1, number, f"a{number}")]
+        cold = [create(10 * number + 2, 100 + number, f"{number}")] if number < 3 else []
+        topic.apply(mirror, topic.batch([*hot, *cold]), number)
+    rows = topic.rows()
+    keeper, account = Keeper(policy), Account("mirror")
+    account.look(Lake(spark), "shop", topic.table)
+    (due,) = keeper.due(account, spark)
+    assert due.why.startswith("1 of 4 partitions: in one, a scan costs")
+    done = keeper.do(due, account, spark, 9)
+    assert (done.before.data_files, done.after.data_files) == (12, 4)
+    assert keeper.due(account, spark) == [], "a file a partition is as few as there can be"
+    assert topic.rows() == rows
+
+
+def test_partitions_that_need_nothing_leave_a_table_alone_however_many_they_are() -> None:
+    small = Health(records=10, data_files=1, bytes=MIB)
+    many = Health(records=1000, data_files=100, bytes=100 * MIB, parts=(small,) * 100)
+    assert plan.compaction(POLICY, many, 0) is None
+    assert many.fewest_files(512 * MIB) == 100
+    assert many.scan_cost(512 * MIB) == 1
+    worn = Health(records=10, deleted=9, data_files=1, delete_files=1, bytes=MIB)
+    found = plan.compaction(POLICY, Health(records=1000, data_files=100, bytes=100 * MIB, parts=(small, worn)), 0)
+    assert found is not None
+    assert found.why == "1 of 2 partitions: in one, 90% of its rows are deleted"
