@@ -64,7 +64,7 @@ class Course:
         workload, load = WORKLOADS[name], self.plan.loads[name]
         topics = Topics(self.stage.settings, workload)
         jobs = {s.name: Job(self.stage, workload, topics, self.folder / f"{s.name}-{name}") for s in systems}
-        self._changes = self._write_backlog(workload, load)
+        self._changes = self.write_backlog(workload, load)
         for number in range(1, self.plan.runs + 1):
             # Each run has another order, so that none is always the one after the workload's writing.
             order = systems[(number - 1) % len(systems) :] + systems[: (number - 1) % len(systems)]
@@ -94,7 +94,8 @@ class Course:
         self.say(f"  {run.system}: {status}: {why}")
         return Run(system=run.system, workload=run.workload, number=run.number, status=status, why=why)
 
-    def _write_backlog(self, workload: Workload, load: Load) -> int:
+    def write_backlog(self, workload: Workload, load: Load) -> int:
+        """Make the workload's tables and write its backlog; how many row changes are in Kafka then."""
         self.say(f"{workload.name}: writing {load.rows:,} rows and {load.changes:,} changes")
         with psycopg.connect(self.stage.dsn, autocommit=True) as source:
             workload.create(source)
@@ -115,7 +116,7 @@ class Course:
         found = CatchUp(changes=changes, seconds=seconds, first_visible_seconds=first - process.started,
                         cpu_seconds=cpu, peak_mib=peak / MEBI)  # fmt: skip
         self.say(f"  {system.name}: {found.rows_per_second:,.0f} changes/s, {found.cpu_seconds:,.0f} CPU-s")
-        shape = self._look(system, job)
+        shape = self.look(system, job)
         done = run.model_copy(update={
             "catch_up": found, "backlog_shape": shape,
             "backlog_amplification": self._amplification(job, watcher.written, changes),
@@ -145,24 +146,24 @@ class Course:
                 self.say(f"  {system.name}: after kill -9 as fresh as before within {restart.seconds} s")
         return run.model_copy(update={
             "live": live, "live_amplification": self._amplification(job, written, live.changes), "restart": restart,
-            "live_shape": self._look(system, job),
+            "live_shape": self.look(system, job),
         })  # fmt: skip
 
     def _under_load(
         self, process: Measured, watcher: Watcher, job: Job, rate: float, seconds: float
     ) -> tuple[Live, Ages]:
-        starts, beyond = job.topics.ends(), self._log_position()
+        starts, beyond = job.topics.ends(), self.log_position()
         process.forget_peak()
         cpu, began = process.cpu_seconds(), time.time()
         arrival = Arrival()
-        with self._writer(job.workload, rate, seconds) as writer:
+        with self.writer(job.workload, rate, seconds) as writer:
             while writer.poll() is None:
-                self._must_run(process)
+                self.must_run(process)
                 arrival.look(watcher, beyond)
                 time.sleep(POLL_SECONDS)
-            written, lasted = self._told(writer)
+            written, lasted = self.told(writer)
         ended, cpu_then = time.time(), process.cpu_seconds()
-        found = self._the_rest(process, watcher, job, arrival, starts, beyond)
+        found = self.the_rest(process, watcher, job, arrival, starts, beyond)
         ages_ = found.seconds
         live = Live(
             changes=written, rate=written / lasted, p50=percentile(ages_, 0.5), p95=percentile(ages_, 0.95),
@@ -175,21 +176,21 @@ class Course:
     def _killed(
         self, process: Measured, watcher: Watcher, system: System, job: Job, load: Load, before: Live
     ) -> Restart:
-        starts, beyond = job.topics.ends(), self._log_position()
+        starts, beyond = job.topics.ends(), self.log_position()
         arrival, killed = Arrival(), 0.0
         current, began = process, time.monotonic()
         try:
-            with self._writer(job.workload, load.live_rate, load.restart_seconds) as writer:
+            with self.writer(job.workload, load.live_rate, load.restart_seconds) as writer:
                 while writer.poll() is None:
                     if not killed and time.monotonic() - began > KILL_AFTER * load.restart_seconds:
                         killed = time.time()
                         current.kill()
                         current = self._start(system, job)
-                    self._must_run(current)
+                    self.must_run(current)
                     arrival.look(watcher, beyond)
                     time.sleep(POLL_SECONDS)
-                self._told(writer)
-            found = self._the_rest(current, watcher, job, arrival, starts, beyond)
+                self.told(writer)
+            found = self.the_rest(current, watcher, job, arrival, starts, beyond)
         finally:
             if current is not process:
                 current.stop()
@@ -197,7 +198,7 @@ class Course:
         # At the latest when nothing was written any more and all was visible.
         return Restart(seconds=round((at or max(found.visible)) - killed, 2))
 
-    def _the_rest(self, process: Measured, watcher: Watcher, job: Job, arrival: Arrival, starts: dict[tuple[str, int],
+    def the_rest(self, process: Measured, watcher: Watcher, job: Job, arrival: Arrival, starts: dict[tuple[str, int],
                   int], beyond: int) -> Ages:  # fmt: skip
         """Wait for what was written last, and count."""
         with psycopg.connect(self.stage.dsn, autocommit=True) as source:
@@ -206,7 +207,7 @@ class Course:
         targets = job.topics.last_positions()
         deadline = time.monotonic() + self.plan.patience
         while any(wanted - arrival.positions.get(table, {}).keys() for table, wanted in targets.items()):
-            self._must_run(process)
+            self.must_run(process)
             if time.monotonic() > deadline:
                 raise Fell(f"after {self.plan.patience:.0f} s the last changes aren't visible")
             arrival.look(watcher, beyond)
@@ -222,7 +223,7 @@ class Course:
         left = {table: set(wanted) for table, wanted in targets.items()}
         first, deadline = 0.0, time.monotonic() + self.plan.patience
         while any(left.values()):
-            self._must_run(process)
+            self.must_run(process)
             if time.monotonic() > deadline:
                 raise Fell(f"it isn't caught up after {self.plan.patience:.0f} s\n{process.tail()}")
             for table, (loaded, files) in watcher.look().items():
@@ -232,7 +233,8 @@ class Course:
             time.sleep(POLL_SECONDS)
         return first
 
-    def _must_run(self, process: Measured) -> None:
+    def must_run(self, process: Measured) -> None:
+        """Raise Fell where a system has ended or given up."""
         if not process.working:
             raise Fell(f"it ended, or gave up\n{process.tail()}")
 
@@ -249,7 +251,8 @@ class Course:
             yield process
 
     @contextmanager
-    def _writer(self, workload: Workload, rate: float, seconds: float) -> Iterator[subprocess.Popen[str]]:
+    def writer(self, workload: Workload, rate: float, seconds: float) -> Iterator[subprocess.Popen[str]]:
+        """The workload's live load, in a process of its own, until the block ends."""
         self._phase += 1
         command = [PYTHON, "-m", "tests.bench.writer", workload.name, "--rate", str(rate), "--seconds", str(seconds),
                    "--seed", str(self.seed * SEED_STEP + self._phase)]  # fmt: skip
@@ -264,7 +267,7 @@ class Course:
         if process.returncode != 0:
             raise Fell("the workload's writer failed")
 
-    def _told(self, writer: subprocess.Popen[str]) -> tuple[int, float]:
+    def told(self, writer: subprocess.Popen[str]) -> tuple[int, float]:
         """How many rows the writer changed, in how many seconds."""
         told = writer.communicate()[0].split()
         if len(told) != 2:
@@ -272,7 +275,8 @@ class Course:
         self._changes += int(told[0])
         return int(told[0]), float(told[1])
 
-    def _log_position(self) -> int:
+    def log_position(self) -> int:
+        """Where the source's log stands."""
         with psycopg.connect(self.stage.dsn, autocommit=True) as source:
             row = source.execute("SELECT (pg_current_wal_insert_lsn() - '0/0'::pg_lsn)::bigint").fetchone()
         # The next record begins where this one ends.
@@ -284,7 +288,7 @@ class Course:
         mean = sum(sizes.values()) / len(sizes)
         return Amplification(written_bytes=written.total, changed_bytes=mean * changes)
 
-    def _look(self, system: System, job: Job) -> Shape:
+    def look(self, system: System, job: Job) -> Shape:
         """Compare every table with its source, and see what reading it costs. Raises Inexact."""
         shapes, wrong = [], []
         watcher = Watcher(self.catalog, system.tables(job))

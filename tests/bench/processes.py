@@ -31,7 +31,7 @@ class Measured:
             )
         self.started = time.time()
         self._cpu: dict[tuple[int, float], float] = {}
-        self._peak = 0
+        self._peak = self._resident = 0
         self._lock = threading.Lock()
         self._ended = threading.Event()
         self._sampler = threading.Thread(target=self._sample_on, daemon=True)
@@ -70,6 +70,11 @@ class Measured:
         """The greatest resident memory seen since the start or the last `forget_peak`."""
         self._sample()
         return self._peak
+
+    def resident_bytes(self) -> int:
+        """The resident memory now."""
+        self._sample()
+        return self._resident
 
     def forget_peak(self) -> None:
         """Let the peak begin anew."""
@@ -128,4 +133,5 @@ class Measured:
                     resident += process.memory_info().rss
                 except psutil.NoSuchProcess:
                     continue
+            self._resident = resident
             self._peak = max(self._peak, resident)

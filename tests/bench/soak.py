@@ -1,0 +1,230 @@
+"""`python -m tests.bench.soak`: this mirror under a steady load for long, while all upkeep is asked for every minute.
+
+Told is whether the lake stayed as fresh as was asked for, whether any commit failed or had to be tried again on either
+side, what a scan cost at any moment of it, and whether the driver's memory grew. At its end source and lake are
+compared row by row. Exit code 1 if one of these isn't as it should be.
+"""
+
+import json
+import shutil
+import signal
+import sys
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from statistics import linear_regression, stdev
+from tempfile import TemporaryDirectory, mkdtemp
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from services.errors import LakehouseError
+from services.maintain.ask import ask
+from services.verify.lake import open_duckdb
+from tests.bench.course import MEBI, POLL_SECONDS, Course, Inexact
+from tests.bench.freshness import Ages, percentile
+from tests.bench.lake import Arrival, Watcher
+from tests.bench.plan import Load, Plan
+from tests.bench.processes import Measured
+from tests.bench.reading import current_files, rows
+from tests.bench.scan import compacted_seconds, scan_seconds
+from tests.bench.stage import Stage
+from tests.bench.systems import SYSTEMS, Job
+from tests.bench.systems.lakehouse import Lakehouse
+from tests.bench.topics import Topics
+from tests.bench.workloads import WORKLOADS
+
+OURS = [name for name, system in SYSTEMS.items() if isinstance(system, Lakehouse)]
+SAMPLE_SECONDS, SCAN_SECONDS, ASK_TIMEOUT = 5.0, 120.0, 600.0
+# Of the samples of memory, what counts as warming up.
+WARM_UP = 1 / 3
+MOST_SCAN = 1.2
+# What the mirror's log says of a commit or an upkeep that didn't come off at once.
+TROUBLE = ("table_held", "task_failed", "maintenance_failed", "stopped_by_error", "Retrying task after failure")
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+out = Console(highlight=False, soft_wrap=True)
+
+
+@dataclass
+class Soak:
+    """What was seen. ``memory``: seconds since the beginning, and MiB of the driver with all that it started;
+    ``scans``: seconds, and what a scan cost as a multiple of the same rows compacted; ``asked``: tasks of upkeep that
+    were done.
+    """
+
+    freshness_asked: float
+    memory: list[tuple[float, float]] = field(default_factory=list)
+    scans: list[tuple[float, float]] = field(default_factory=list)
+    asked: int = 0
+    trouble: list[str] = field(default_factory=list)
+    changes: int = 0
+    rate: float = 0.0
+    p50: float = 0.0
+    p95: float = 0.0
+    unseen: int = 0
+    inexact: str | None = None
+
+    @property
+    def growth(self) -> tuple[float, float]:
+        """By how many MiB memory grew from the end of its warming up to the end, by a straight line, and how far from
+        that line the samples are (standard deviation).
+        """
+        settled = self.memory[int(len(self.memory) * WARM_UP) :]
+        times, sizes = [at for at, _ in settled], [size for _, size in settled]
+        line = linear_regression(times, sizes)
+        noise = stdev(size - (line.slope * at + line.intercept) for at, size in settled)
+        return line.slope * (times[-1] - times[0]), noise
+
+    def verdicts(self) -> dict[str, bool]:
+        """What was to be shown, and whether it was."""
+        grown, noise = self.growth
+        worst = max((cost for _, cost in self.scans), default=0.0)
+        return {
+            f"fresh within {self.freshness_asked:g} s for 95 % of the changes: {self.p95:.1f} s (p50 {self.p50:.1f} s)":
+                self.p95 <= self.freshness_asked and not self.unseen,
+            f"no commit failed or was tried again, {self.asked} tasks of upkeep: {len(self.trouble)} did":
+                not self.trouble and self.asked > 0,
+            f"a scan costs at most {MOST_SCAN} times a compacted one at any moment: {worst:.2f}": worst <= MOST_SCAN,
+            f"memory is flat: {grown:+.0f} MiB, noise {noise:.0f} MiB": grown <= 2 * noise,
+            f"source and lake are equal: {self.inexact or 'they are'}": self.inexact is None,
+        }  # fmt: skip
+
+
+@app.command()
+def soak(
+    minutes: Annotated[float, typer.Option(min=1)] = 20,
+    rate: Annotated[float, typer.Option(help="Row changes a second.")] = 500,
+    rows_before: Annotated[int, typer.Option("--rows", help="Rows of the table at first.")] = 200_000,
+    workload: Annotated[str, typer.Option(help=f"Of {', '.join(WORKLOADS)}.")] = "hot-tail",
+    system: Annotated[str, typer.Option(help=f"Of {', '.join(OURS)}.")] = "lakehouse",
+    ask_every: Annotated[float, typer.Option(help="Seconds between two requests for all upkeep.")] = 60,
+    seed: Annotated[int, typer.Option()] = 1,
+    as_json: Annotated[bool, typer.Option("--json")] = False,
+) -> None:
+    """Run it, on a stack of its own."""
+    began = time.monotonic()
+
+    def say(text: str) -> None:
+        if not as_json:
+            out.print(f"{time.monotonic() - began:7.1f} s  {text}", markup=False)
+
+    signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(143))
+    folder = Path(mkdtemp(prefix="lakehouse-soak-"))
+    stage = Stage(folder)
+    plan = Plan("soak", {workload: Load(rows_before, 0)}, runs=1, patience=1200)
+    try:
+        stage.set_up()
+        course = Course(stage, plan, seed, say, folder / "bench")
+        course.folder.mkdir()
+        found = _soak(course, system, workload, rate, minutes * 60, ask_every)
+    finally:
+        stage.make("down")
+    shutil.rmtree(folder)
+    verdicts = found.verdicts()
+    if as_json:
+        out.print_json(json.dumps({**asdict(found), "verdicts": verdicts}))
+    for line in [*(f"{'met' if met else 'NOT MET':>8}  {what}" for what, met in verdicts.items()), *found.trouble]:
+        say(line)
+    if not all(verdicts.values()):
+        raise typer.Exit(1)
+
+
+def _soak(course: Course, name: str, workload: str, rate: float, seconds: float, ask_every: float) -> Soak:
+    system, stage = SYSTEMS[name], course.stage
+    job = Job(stage, WORKLOADS[workload], Topics(stage.settings, WORKLOADS[workload]), course.folder / name)
+    found = Soak(system.freshness or 0.0)
+    course.write_backlog(job.workload, course.plan.loads[workload])
+    watcher = Watcher(course.catalog, system.tables(job))
+    with course.started(system, job) as process, ThreadPoolExecutor(2) as beside:
+        course.until_visible(process, watcher, job.topics.last_positions())
+        starts, beyond, arrival = job.topics.ends(), course.log_position(), Arrival()
+        asker, scanner = Repeated(ask_every), Repeated(SCAN_SECONDS)
+        sampled, since = 0.0, time.monotonic()
+        with course.writer(job.workload, rate, seconds) as writer:
+            while writer.poll() is None:
+                course.must_run(process)
+                arrival.look(watcher, beyond)
+                passed = time.monotonic() - since
+                if passed - sampled >= SAMPLE_SECONDS:
+                    sampled = passed
+                    found.memory.append((round(passed, 1), round(process.resident_bytes() / MEBI, 1)))
+                asker.maybe(lambda: beside.submit(_ask, course, found))
+                scanner.maybe(lambda at=passed: beside.submit(_scan, course, job, watcher, found, at))
+                time.sleep(POLL_SECONDS)
+            found.changes, lasted = course.told(writer)
+        found.rate = found.changes / lasted
+        ages: Ages = course.the_rest(process, watcher, job, arrival, starts, beyond)
+        asker.finish()
+        scanner.finish()
+    found.p50, found.p95 = percentile(ages.seconds, 0.5), percentile(ages.seconds, 0.95)
+    found.unseen = ages.unseen
+    found.trouble += _trouble(process)
+    try:
+        course.look(system, job)
+    except Inexact as error:
+        found.inexact = str(error)
+    return found
+
+
+class Repeated:
+    """Something that is begun every so many seconds, unless the last one hasn't ended."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds, self._last = seconds, time.monotonic()
+        self._running: Future[Any] | None = None
+
+    def maybe(self, begin: Any) -> None:
+        """Begin, if it is time. Raises what the last one raised."""
+        if time.monotonic() - self._last >= self._seconds and (self._running is None or self._running.done()):
+            self.finish()
+            self._last, self._running = time.monotonic(), begin()
+
+    def finish(self) -> None:
+        """Wait for the last one. Raises what it raised."""
+        if self._running is not None:
+            self._running.result()
+            self._running = None
+
+
+def _ask(course: Course, found: Soak) -> None:
+    try:
+        answers = ask(course.catalog, _names(course), True, ASK_TIMEOUT)
+    except LakehouseError as error:
+        found.trouble.append(str(error))
+        return
+    found.asked += sum(answer.error is None for answer in answers)
+    found.trouble += [f"{answer.table}: {answer.task}: {answer.error}" for answer in answers if answer.error]
+
+
+def _names(course: Course) -> list[str]:
+    return [".".join(name) for namespace in course.catalog.list_namespaces() if namespace[0] != "lakehouse"
+            for name in course.catalog.list_tables(namespace)]  # fmt: skip
+
+
+def _scan(course: Course, job: Job, watcher: Watcher, found: Soak, at: float) -> None:
+    with TemporaryDirectory(dir=course.folder) as scratch:
+        duck = open_duckdb(course.stage.settings, Path(scratch), "2GB")
+        left = fresh = 0.0
+        for name, key in job.workload.keys.items():
+            table = watcher.load(name)
+            if table is None or not current_files(table).data:
+                continue
+            names = [column.name for column in table.schema().fields if not column.name.startswith("_")]
+            relation = rows(duck, table, current_files(table), names)
+            fresh += compacted_seconds(duck, course.stage.settings, relation, names)[0]
+            left += scan_seconds(duck, table, names, key, append_only=False)
+        duck.close()
+    if fresh:
+        found.scans.append((round(at, 1), round(left / fresh, 3)))
+        course.say(f"  after {at:,.0f} s a scan costs {left / fresh:.2f} times a compacted one")
+
+
+def _trouble(process: Measured) -> list[str]:
+    said = process.log.read_text(encoding="utf-8", errors="replace").splitlines()
+    return [line[:300] for line in said if any(word in line for word in TROUBLE)]
+
+
+if __name__ == "__main__":
+    app(prog_name="python -m tests.bench.soak")

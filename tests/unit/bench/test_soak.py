@@ -1,0 +1,36 @@
+"""What a soak makes of its samples."""
+
+from tests.bench.soak import Soak
+
+WAVE = [0, 30, -20, 10, -30, 20]
+
+
+def _soak(per_minute: float) -> Soak:
+    memory = [(60.0 * n, 1500 + per_minute * n + WAVE[n % len(WAVE)]) for n in range(60)]
+    scans = [(120.0, 1.05), (240.0, 1.31)]
+    return Soak(10, memory=memory, scans=scans, asked=9, changes=1, rate=1, p50=5, p95=9.5)
+
+
+def test_memory_that_only_wavers_is_flat() -> None:
+    grown, noise = _soak(0).growth
+    assert abs(grown) < 5
+    assert 15 < noise < 30
+
+
+def test_memory_that_grows_is_told() -> None:
+    leaking = _soak(2)
+    assert 75 < leaking.growth[0] < 85, "40 minutes of 60 count"
+    assert [met for what, met in leaking.verdicts().items() if what.startswith("memory")] == [False]
+
+
+def test_one_scan_that_costs_too_much_is_enough() -> None:
+    verdicts = _soak(0).verdicts()
+    assert [what for what, met in verdicts.items() if not met] == [
+        "a scan costs at most 1.2 times a compacted one at any moment: 1.31"
+    ]
+
+
+def test_a_change_that_nobody_saw_a_difference_and_a_commit_that_was_tried_again_are_not_met() -> None:
+    found = _soak(0)
+    found.unseen, found.inexact, found.trouble, found.scans = 1, "orders: 1 row missing", ["Retrying"], []
+    assert list(found.verdicts().values()) == [False, False, True, True, False]
