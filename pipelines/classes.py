@@ -14,14 +14,13 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
-from pyspark import SparkConf, SparkContext
-from pyspark.java_gateway import launch_gateway
+from pyspark import SparkConf
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
 
 from pipelines.merge import FEW_ROWS, MergePlan, append_sql, commit, merge_sql
-from pipelines.session import DRIVER_JAVA_OPTIONS, ENGINE_CONF, class_path
+from pipelines.session import DRIVER_JAVA_OPTIONS, ENGINE_CONF, class_path, launch
 
 NOBODY = "127.0.0.1:9"
 PATIENCE_SECONDS = 300
@@ -44,8 +43,9 @@ def main(jars: Path, archive: Path) -> None:
             "spark.sql.catalog.lake.type": "hadoop", "spark.sql.catalog.lake.warehouse": folder,
         }.items():  # fmt: skip
             conf.set(key, value)
-        gateway = launch_gateway(conf)  # type: ignore[no-untyped-call]
-        spark = SparkSession(SparkContext(gateway=gateway, conf=conf))
+        spark = launch(conf, {})
+        gateway = spark.sparkContext._gateway
+        assert gateway is not None
         try:
             _batches(spark)
             _stream(spark, Path(folder))

@@ -7,9 +7,11 @@ descriptor: the lock is free only when the last process that could commit is gon
 import fcntl
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
+import pyspark
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
@@ -83,7 +85,14 @@ def start_session(settings: MirrorSettings, name: str) -> SparkSession:
     conf.set("spark.driver.host", settings.spark_driver_host)
     conf.set("spark.ui.port", str(settings.spark_ui_port))
     lock = _lock(settings.state_dir / "driver.lock")
-    gateway = launch_gateway(conf, popen_kwargs={"pass_fds": (lock,), "start_new_session": True})  # type: ignore[no-untyped-call]
+    return launch(conf, {"pass_fds": (lock,), "start_new_session": True})
+
+
+def launch(conf: SparkConf, process: Mapping[str, Any]) -> SparkSession:
+    """A driver in a JVM of its own, started by ``subprocess.Popen`` with the options ``process``."""
+    # By links or without them, the JVM is given one class path: another one makes its archive useless.
+    os.environ["SPARK_HOME"] = str(Path(pyspark.__file__).resolve().parent)
+    gateway = launch_gateway(conf, popen_kwargs=dict(process))  # type: ignore[no-untyped-call]
     remember_classes(gateway.jvm)
     return SparkSession(SparkContext(gateway=gateway, conf=conf))
 
