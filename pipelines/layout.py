@@ -3,7 +3,6 @@ written before keeps its layout until it is compacted. See infra/decisions/026-l
 """
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated, Self
 
@@ -72,8 +71,3 @@ class Layout(BaseModel):
     def sort_terms(self) -> list[Term]:
         """What files are sorted by."""
         return [Term.parse(text) for text in self.sort or ()]
-
-    def bucketed(self, keys: Iterable[str]) -> bool:
-        """Whether rows are spread over buckets by a column of the key."""
-        terms = [Term.parse(text) for text in self.partition or ()]
-        return any(term.transform == "bucket" and term.column in keys for term in terms)
