@@ -40,9 +40,7 @@ def write(
 
     Killed amid it, nothing is seen, and the next time begins anew.
     """
-    with configured(session, BROADCAST):
-        found = session.sql(known_sql(plan))
-    with configured(session, BROADCAST), persisted(found) as known:
+    with configured(session, BROADCAST), persisted(session.sql(known_sql(plan))) as known:
         count = known.count()
         if count == 0:
             commit(session, append_sql(plan), summary)

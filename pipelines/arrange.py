@@ -52,7 +52,8 @@ def fixed_columns(table: LakeTable) -> frozenset[str]:
 
 def sort_order(jvm: Any, table: LakeTable, terms: Sequence[Term]) -> Any:
     """Iceberg's SortOrder by those of ``terms`` whose columns the table has."""
-    order, nulls_first = jvm.org.apache.iceberg.SortOrder.builderFor(table.java.schema()), _nulls_first(jvm)
+    iceberg = jvm.org.apache.iceberg
+    order, nulls_first = iceberg.SortOrder.builderFor(table.java.schema()), iceberg.NullOrder.NULLS_FIRST
     for term in terms:
         if term.column in table.column_types:
             order = order.asc(_expression(jvm, term), nulls_first)
@@ -67,10 +68,6 @@ def _repartition(jvm: Any, table: LakeTable, has: Sequence[str], wanted: Sequenc
         update = update.addField(_expression(jvm, Term.parse(text)))
     update.commit()
     table.java.refresh()
-
-
-def _nulls_first(jvm: Any) -> Any:
-    return jvm.org.apache.iceberg.NullOrder.NULLS_FIRST
 
 
 def _expression(jvm: Any, term: Term) -> Any:
