@@ -21,7 +21,7 @@ from tests.bench.lake import Arrival, Watcher, Written, log_positions
 from tests.bench.plan import Load, Plan
 from tests.bench.processes import Measured
 from tests.bench.reading import current_files, rows
-from tests.bench.results import Amplification, CatchUp, Live, Restart, Run, Shape
+from tests.bench.results import CHEAP_SCAN, Amplification, CatchUp, Compaction, Live, Restart, Run, Shape
 from tests.bench.scan import compacted_seconds, scan_seconds, state_of
 from tests.bench.stage import Stage
 from tests.bench.systems import Job, System
@@ -121,11 +121,10 @@ class Course:
             "catch_up": found, "backlog_shape": shape,
             "backlog_amplification": self._amplification(job, watcher.written, changes),
         })  # fmt: skip
-        if system.append_only:
+        self.say(f"  {system.name}: a scan as left costs {shape.scan_ratio:.2f} times a compacted one's")
+        if system.append_only or shape.scan_ratio <= CHEAP_SCAN:
             return done
-        compacted = compact(job, system.tables(job), self.folder / "compaction", self.plan.patience)
-        self.say(f"  {system.name}: compacted in {compacted.seconds:.1f} s")
-        return done.model_copy(update={"compaction": compacted})
+        return done.model_copy(update={"compaction": self._compact(system, job)})
 
     def _live(self, system: System, job: Job, load: Load, run: Run) -> Run:
         with psycopg.connect(self.stage.dsn, autocommit=True) as source:
@@ -144,10 +143,19 @@ class Course:
             if load.restart_seconds and not system.append_only:
                 restart = self._killed(process, watcher, system, job, load, live)
                 self.say(f"  {system.name}: after kill -9 as fresh as before within {restart.seconds} s")
+        shape = self.look(system, job)
+        kept = None
+        if shape.scan_ratio > CHEAP_SCAN and not system.append_only:
+            kept = self._compact(system, job)
         return run.model_copy(update={
             "live": live, "live_amplification": self._amplification(job, written, live.changes), "restart": restart,
-            "live_shape": self.look(system, job),
+            "live_shape": shape, "live_compaction": kept,
         })  # fmt: skip
+
+    def _compact(self, system: System, job: Job) -> Compaction:
+        compacted = compact(job, system.tables(job), self.folder / "compaction", self.plan.patience)
+        self.say(f"  {system.name}: compacted in {compacted.seconds:.1f} s, {compacted.cpu_seconds:.0f} CPU-s")
+        return compacted
 
     def _under_load(
         self, process: Measured, watcher: Watcher, job: Job, rate: float, seconds: float
@@ -189,14 +197,14 @@ class Course:
                     self.must_run(current)
                     arrival.look(watcher, beyond)
                     time.sleep(POLL_SECONDS)
-                self.told(writer)
+                written, _ = self.told(writer)
             found = self.the_rest(current, watcher, job, arrival, starts, beyond)
         finally:
             if current is not process:
                 current.stop()
         at = caught_up(found, killed, RESTART_FACTOR * before.p95)
         # At the latest when nothing was written any more and all was visible.
-        return Restart(seconds=round((at or max(found.visible)) - killed, 2))
+        return Restart(seconds=round((at or max(found.visible)) - killed, 2), changes=written)
 
     def the_rest(self, process: Measured, watcher: Watcher, job: Job, arrival: Arrival, starts: dict[tuple[str, int],
                   int], beyond: int) -> Ages:  # fmt: skip

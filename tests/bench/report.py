@@ -30,7 +30,10 @@ too.
 A scan reads every column of the table as it was left with DuckDB, delete files included, against the same rows in one
 freshly written file on the same store (the median of 5, after one to warm up). Bytes written are those of the data and
 delete files of all commits; a changed byte is one of the changed rows' as PostgreSQL stores them. Compaction is
-Iceberg's own `rewrite_data_files`, run by Spark after the backlog; the start of Spark isn't counted.
+Iceberg's own `rewrite_data_files`, run by Spark where a scan costs more than 1.2 times that of the fresh file: after
+the backlog, and once more after the live loads. The start of Spark isn't counted. "With maintenance" is the CPU of the
+live load and that of the one compaction after it, shared by all changes of both loads: the least that keeps scans
+cheap. This mirror's own upkeep is part of what its process uses.
 """
 BACKLOG: list[tuple[str, str, Figure]] = [
     ("changes/s", "{:,.0f}", lambda r: r.catch_up and r.catch_up.rows_per_second),
@@ -54,6 +57,7 @@ LIVE: list[tuple[str, str, Figure]] = [
     ("max s", "{:.1f}", lambda r: r.live and r.live.max),
     ("CPU-s / minute", "{:,.0f}", lambda r: r.live and r.live.cpu_seconds_per_minute),
     ("CPU-s / million", "{:,.0f}", lambda r: r.live and r.live.cpu_per_million),
+    ("with maintenance", "{:,.0f}", lambda r: r.live_cpu_per_million),
     ("peak MiB", "{:,.0f}", lambda r: r.live and r.live.peak_mib),
     ("kill -9 to fresh s", "{:.1f}", lambda r: r.restart and r.restart.seconds),
     ("scan left s", "{:.2f}", lambda r: r.live_shape and r.live_shape.scan_seconds),

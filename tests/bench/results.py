@@ -5,6 +5,10 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 
+# A scan that costs no more than this, of one of the same rows freshly compacted, needs no compaction.
+CHEAP_SCAN = 1.2
+
+
 class _Model(BaseModel):
     model_config = ConfigDict(frozen=True)
 
@@ -30,7 +34,7 @@ class CatchUp(_Model):
 
 
 class Compaction(_Model):
-    """Iceberg's own rewrite of the table as the backlog left it, until scans cost what a fresh table's do."""
+    """Iceberg's own rewrite of a table as it was left, until scans cost what a fresh table's do."""
 
     seconds: float
     cpu_seconds: float
@@ -52,9 +56,12 @@ class Live(_Model):
 
 
 class Restart(_Model):
-    """After SIGKILL under the same load: until the lake was as fresh as before (1.5 times its p95), or all there."""
+    """After SIGKILL under the same load: until the lake was as fresh as before (1.5 times its p95), or all there.
+    ``changes``: of that load.
+    """
 
     seconds: float
+    changes: int
 
 
 class Shape(_Model):
@@ -89,7 +96,10 @@ Status = Literal["exact", "inexact", "failed", "not installed"]
 
 
 class Run(_Model):
-    """One system, one workload, once. A run that isn't exact has no figures, only ``why``."""
+    """One system, one workload, once. A run that isn't exact has no figures, only ``why``.
+
+    ``live_compaction``: of the tables as both loads left them, if their scan wasn't cheap.
+    """
 
     system: str
     workload: str
@@ -104,6 +114,27 @@ class Run(_Model):
     restart: Restart | None = None
     live_shape: Shape | None = None
     live_amplification: Amplification | None = None
+    live_compaction: Compaction | None = None
+
+    @property
+    def readable_seconds(self) -> float | None:
+        """From the start until the backlog was there and a scan of it was cheap."""
+        if self.catch_up is None or self.backlog_shape is None:
+            return None
+        if self.backlog_shape.scan_ratio <= CHEAP_SCAN:
+            return self.catch_up.seconds
+        return None if self.compaction is None else self.catch_up.seconds + self.compaction.seconds
+
+    @property
+    def live_cpu_per_million(self) -> float | None:
+        """CPU-seconds for a million live changes, with the least of maintenance that keeps scans cheap: where the
+        loads left them dear, one compaction, shared by all changes of these loads.
+        """
+        if self.live is None:
+            return None
+        changes = self.live.changes + (self.restart.changes if self.restart else 0)
+        kept = self.live_compaction.cpu_seconds / changes * 1e6 if self.live_compaction else 0.0
+        return self.live.cpu_per_million + kept
 
 
 class MergePoint(_Model):

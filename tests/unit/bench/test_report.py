@@ -25,18 +25,18 @@ from tests.bench.targets import verdicts
 from tests.bench.workloads import WORKLOADS
 
 MACHINE = Machine(cores=2, memory_gib=8, processor="a|b", kernel="6", python="3.11", java="17", load_before=0.1)
+SHAPE = Shape(data_files=4, delete_files=2, deletes=10, snapshots=3, scan_seconds=1.1, compacted_seconds=1.0)
 
 
 def run(system: str, seconds: float, number: int = 1, p95: float = 4.0) -> Run:
-    shape = Shape(data_files=4, delete_files=2, deletes=10, snapshots=3, scan_seconds=1.1, compacted_seconds=1.0)
     return Run(
         system=system, workload="hot-tail", number=number, status="exact",
         catch_up=CatchUp(changes=1000, seconds=seconds, first_visible_seconds=1, cpu_seconds=20, peak_mib=900),
-        compaction=Compaction(seconds=5, cpu_seconds=6), backlog_shape=shape, live_shape=shape,
+        compaction=Compaction(seconds=5, cpu_seconds=6), backlog_shape=SHAPE, live_shape=SHAPE,
         backlog_amplification=Amplification(written_bytes=10, changed_bytes=5),
         live=Live(changes=100, rate=10, p50=2, p95=p95, max=6, counted=90, unseen=0, cpu_seconds_per_minute=10,
                   cpu_per_million=50 if system == "lakehouse" else 40, peak_mib=1000),
-        live_amplification=Amplification(written_bytes=10, changed_bytes=5), restart=Restart(seconds=20),
+        live_amplification=Amplification(written_bytes=10, changed_bytes=5), restart=Restart(seconds=20, changes=300),
     )  # fmt: skip
 
 
@@ -86,8 +86,23 @@ def test_verdicts_against_the_best_exact_upserting_peer() -> None:
     best = said["catch-up rate, of the best upserting peer's"]
     assert (best.found, best.met) == ("1.50 x", True), "the tutorials' way is the best; Flink without deletes is beside"
     assert said["catch-up rate, of plain append's"].met is False
-    assert said["CPU per million live changes, of the best upserting peer's"].met is False
+    assert said["CPU per million live changes with maintenance, of the best upserting peer's"].met is False
     assert said["freshness p95 of lakehouse-2s"].met is True
+
+
+def test_a_backlog_is_compacted_only_where_its_scan_is_dear() -> None:
+    cheap = run("lakehouse", 10)
+    assert cheap.readable_seconds == 10
+    dear = cheap.model_copy(update={"backlog_shape": SHAPE.model_copy(update={"scan_seconds": 1.21})})
+    assert dear.readable_seconds == 15
+    assert dear.model_copy(update={"compaction": None}).readable_seconds is None
+
+
+def test_what_keeps_scans_cheap_is_shared_by_the_changes_of_both_loads() -> None:
+    alone = run("flink", 10)
+    assert alone.live_cpu_per_million == 40
+    kept = alone.model_copy(update={"live_compaction": Compaction(seconds=5, cpu_seconds=6)})
+    assert kept.live_cpu_per_million == 40 + 6 / (100 + 300) * 1e6
 
 
 def test_a_peer_that_fails_once_is_not_the_one_to_beat() -> None:
