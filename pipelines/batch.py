@@ -17,14 +17,15 @@ from pipelines.errors import RetryBatch, Stopping, StopPipeline
 from pipelines.failpoints import failpoint
 from pipelines.history import TopicHistory
 from pipelines.holds import Holds
-from pipelines.ledger import Counts, Positions, Ranges
+from pipelines.ledger import Counts, Positions, Ranges, size
 from pipelines.maintenance.rounds import Maintenance
 from pipelines.pace import Pace
 from pipelines.parking import Parking
-from pipelines.part import Outcome, Part, gathered
+from pipelines.part import KEPT_OFFSETS, Outcome, Part, gathered, kept
 from pipelines.planned import OffsetLog
 from pipelines.position import PositionPublisher, told
 from pipelines.profile import TopicProfile, profile
+from pipelines.read import read_ranges
 from pipelines.registry import SchemaRegistry
 from pipelines.resyncs import Resyncs
 from pipelines.settings import MirrorSettings
@@ -68,7 +69,7 @@ class BatchMirror:
         for _ in range(TABLES_SIDE_BY_SIDE):
             self._sessions.put(spark.newSession())
 
-    def __call__(self, batch: DataFrame, number: int) -> None:
+    def __call__(self, records: DataFrame, number: int) -> None:
         """Mirror one batch and log a line about it. Raises Stopping once the process was asked to stop."""
         if self._stop.is_set():
             raise Stopping("no further batch: the mirror was asked to stop")
@@ -78,8 +79,7 @@ class BatchMirror:
         ranges = self._offsets.ranges(number)
         offsets = sum(end - start for by in ranges.values() for start, end in by.values())
         behind = offsets >= self._settings.max_offsets_per_trigger // 2
-        batch = gathered(batch, offsets).persist()
-        try:
+        with kept(gathered(records, offsets), offsets) as batch:
             topics = profile(batch)
             profiled = time.monotonic()
             planned = self._planned(ranges)
@@ -91,7 +91,12 @@ class BatchMirror:
             due = {t for t in planned if self._is_due(t, t in pending - waiting.keys(), t in altered or decided)}
             jobs = {
                 t: self._pool.submit(
-                    self._one, batch, topics.get(t) or TopicProfile(t), planned[t], number, t in altered
+                    self._one,
+                    self._records(batch, t, planned[t], offsets),
+                    topics.get(t) or TopicProfile(t),
+                    planned[t],
+                    number,
+                    t in altered,
                 )
                 for t in planned
                 if t in due
@@ -101,8 +106,6 @@ class BatchMirror:
             self._left = set(waiting)
             for topic in planned.keys() - due - self._holds.all().keys() - waiting.keys():
                 self._tables[topic].pass_over(planned[topic])
-        finally:
-            batch.unpersist()
         ends = {topic: {partition: end for partition, (_, end) in by.items()} for topic, by in ranges.items()}
         self._publisher.publish(told(ends, self._holds.all(), waiting))
         if any(outcome.rows or outcome.reread or outcome.schema_changes or outcome.swept for outcome in outcomes):
@@ -181,7 +184,15 @@ class BatchMirror:
             return set()
         return {topic_name(self._settings.source_name, *table) for table in self._schema_log.news()}
 
-    def _one(self, batch: DataFrame, seen: TopicProfile, planned: Ranges, number: int, altered: bool) -> Outcome:
+    def _records(self, batch: DataFrame, topic: str, planned: Ranges, offsets: int) -> DataFrame:
+        """The topic's part of a batch: of what is kept, or else read once more by itself."""
+        if offsets <= KEPT_OFFSETS:
+            return batch.where(F.col("topic") == topic)
+        asked = {partition: (start, end) for partition, (start, end) in planned.items() if start < end}
+        again = read_ranges(batch.sparkSession, self._settings.kafka_bootstrap, topic, asked)
+        return gathered(again.select(batch.columns), size(asked))
+
+    def _one(self, raw: DataFrame, seen: TopicProfile, planned: Ranges, number: int, altered: bool) -> Outcome:
         mirror = self._tables.get(seen.topic)
         if mirror is None:
             topic = Topic(seen.topic, self._registry, self._history, self._schema_log, self._settings.unavailable_value)
@@ -191,7 +202,6 @@ class BatchMirror:
             )  # fmt: skip
             self._pace.know(seen.topic, self._specs.freshness(*topic.table))
             mirror = self._tables[seen.topic] = TableMirror(topic, rules, self._letters, self._parking, self._resyncs)
-        raw = batch.where(F.col("topic") == seen.topic)
         with self._session() as session:
             outcome = Outcome(seen.topic, rows=seen.rows)
             return mirror.mirror(Part(raw, seen, planned, number, session, outcome), altered)

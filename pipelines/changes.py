@@ -1,13 +1,15 @@
 """Changes: the records of one topic as change rows in the columns that its table shall have, each with its problem."""
 
-from pyspark.sql import DataFrame, Row
+from collections.abc import Iterable
+
+from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from pipelines.admit import admit, park
 from pipelines.decode import decode
 from pipelines.facts import batch_facts
 from pipelines.parking import firsts, followers
-from pipelines.profile import schema_id
+from pipelines.profile import id_bytes, schema_id
 from pipelines.refit import refit
 from pipelines.schema_plan import Target
 from pipelines.schemas import Schemas
@@ -18,15 +20,18 @@ from pipelines.sources.postgres.schema_log import TableVersions
 def decoded(raw: DataFrame, found: Schemas, wanted: Target, versions: TableVersions, placeholder: str) -> DataFrame:
     """Change rows, each read by the schema that it was written with. ``found`` has a usable shape."""
     *older, (shape, writers) = found.written
-    others = [identifier for _, ids in older for identifier in ids]
-    identifier = schema_id("value")
-    newest = raw.where(identifier.isNull() | ~identifier.isin(others)) if others else raw
+    others = [writer for _, writers in older for writer in writers]
+    newest = raw.where(schema_id("value").isNull() | ~_written_by(others)) if others else raw
     keyless = not wanted.keys
     rows = refit(decode(newest, shape, writers, found.rejected, placeholder, keyless), shape, wanted, versions)
     for shape, writers in older:
-        mine = decode(raw.where(identifier.isin(list(writers))), shape, writers, {}, placeholder, keyless)
+        mine = decode(raw.where(_written_by(writers)), shape, writers, {}, placeholder, keyless)
         rows = rows.unionByName(refit(mine, shape, wanted, versions))
     return rows
+
+
+def _written_by(writers: Iterable[int]) -> Column:
+    return schema_id("value").isin([F.lit(id_bytes(writer)) for writer in writers])
 
 
 def admitted(

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
 
 from pipelines.admit import UNAVAILABLE
-from pipelines.profile import HEADER_BYTES, is_replayed, schema_id
+from pipelines.profile import HEADER_BYTES, id_bytes, is_replayed, schema_id
 from pipelines.sources.postgres.envelope import SourceColumn, TableShape
 from pipelines.sources.postgres.types import is_unavailable
 
@@ -62,14 +62,21 @@ def decode(
     if keyless:
         opened = opened.withColumn("image", _completed(shape, placeholder))
     late = (F.col("event.op") == "r") & is_replayed(F.col("headers"))
-    return opened.select(
+    # Used whole and by its fields, a column is computed once.
+    valued = opened.withColumns(
+        {
+            "row": F.struct(*[_value(c).alias(c.name) for c in shape.columns]),
+            **({"before": _before(shape)} if keyless else {}),
+        }
+    )
+    return valued.select(
         "partition",
         "offset",
         F.when(late, F.lit("c")).otherwise(F.col("event.op")).alias("op"),
         _lsn().alias("lsn"),
         F.timestamp_micros("event.source.ts_us").alias("committed_at"),
-        F.struct(*[_value(c).alias(c.name) for c in shape.columns]).alias("row"),
-        *([_before(shape)] if keyless else []),
+        "row",
+        *(["before"] if keyless else []),
         F.struct(
             F.lit(None).cast("boolean").alias(""),
             *[is_unavailable(_raw(c), c.avro, placeholder).alias(c.name) for c in shape.toastable],
@@ -85,7 +92,8 @@ def _event(shape: TableShape, writers: Mapping[int, str]) -> Column:
     options = {"avroSchema": shape.reader_schema, "mode": "PERMISSIVE"}
     event = F.lit(None)
     for writer_id, writer in sorted(writers.items()):
-        event = F.when(F.col("schema_id") == writer_id, from_avro(F.col("body"), writer, options)).otherwise(event)
+        mine = F.col("schema_id") == F.lit(id_bytes(writer_id))
+        event = F.when(mine, from_avro(F.col("body"), writer, options)).otherwise(event)
     return event
 
 
@@ -131,14 +139,16 @@ def _completed(shape: TableShape, placeholder: str) -> Column:
 
 def _before(shape: TableShape) -> Column:
     row = F.struct(*[_value(c, "old").alias(c.name) for c in shape.columns])
-    return F.when(F.col("old").isNotNull(), row).alias("before")
+    return F.when(F.col("old").isNotNull(), row)
 
 
 def schema_problem(identifier: Column, rejected: Mapping[int, str]) -> Column:
-    """The problem with a record's schema id: null when there is none; ``rejected`` as for :func:`decode`."""
+    """The problem with a record's schema id, as :func:`pipelines.profile.schema_id` gives it: null when there is none;
+    ``rejected`` as for :func:`decode`.
+    """
     problem = F.when(identifier.isNull(), F.lit(NOT_AVRO))
     for rejected_id, why in sorted(rejected.items()):
-        problem = problem.when(identifier == rejected_id, F.lit(why))
+        problem = problem.when(identifier == F.lit(id_bytes(rejected_id)), F.lit(why))
     return problem
 
 
@@ -149,13 +159,13 @@ def _problem(shape: TableShape, rejected: Mapping[int, str], placeholder: str, k
     said = F.concat_ws(".", "event.source.schema", "event.source.table")
     problem = problem.when(said != F.lit(f"{shape.schema_name}.{shape.table_name}"), F.lit(FOREIGN_TABLE))
     # Where there is a key, a delete needs no more than that.
-    images = {"image": F.lit(True), "old": F.lit(True)} if keyless else {"image": F.col("event.op") != "d"}
-    for image, used in images.items():
+    images = [("image", "row", F.lit(True)), ("old", "before", F.lit(True))]
+    for image, values, used in images if keyless else [("image", "row", F.col("event.op") != "d")]:
         for column in shape.columns:
             raw = _raw(column, image)
             missing = is_unavailable(raw, column.avro, placeholder) if column.type.toastable else F.lit(False)
             if column.type.fallible:
-                lost = used & raw.isNotNull() & _value(column, image).isNull() & ~missing
+                lost = used & raw.isNotNull() & F.col(values).getField(column.name).isNull() & ~missing
                 problem = problem.when(lost, F.lit(f"{UNREPRESENTABLE}: {column.name}"))
             if keyless and column.type.toastable:
                 problem = problem.when(missing, F.lit(UNAVAILABLE))

@@ -26,6 +26,8 @@ TECHNICAL = {
     "_committed_at": "committed_at",
     "_op": "op",
 }
+# Of a number that orders as the offset does; Kafka holds fewer partitions, and fewer than 2^47 records in each.
+PARTITION_BITS = 16
 OP, KEEP, LOST = "__op", "__keep", "__lost"
 
 
@@ -47,6 +49,18 @@ def fold(
     return folded.select(*_columns(shape, has_unavailable))
 
 
+def newest(changes: DataFrame, keys: Sequence[str]) -> DataFrame:
+    """The position of each key's newest event (``at``), of ``changes`` as for :func:`fold`."""
+    key_columns = [F.col("row").getField(key).alias(f"key_{index}") for index, key in enumerate(keys)]
+    # Of numbers, unlike of rows, Spark finds the greatest without sorting.
+    return changes.groupBy(*key_columns).agg(F.max(_position()).alias("at")).select("at")
+
+
+def at(changes: DataFrame, positions: DataFrame) -> DataFrame:
+    """Those of ``changes`` that are at one of these positions."""
+    return changes.withColumn("at", _position()).join(F.broadcast(positions), "at", "left_semi").drop("at")
+
+
 def without_outdated(changes: DataFrame, keys: Sequence[str]) -> DataFrame:
     """``changes`` without replayed dead letters that newer events of their key have overtaken, by the log position."""
     key = F.struct(*[F.col("row").getField(name).alias(name) for name in keys])
@@ -58,10 +72,14 @@ def without_outdated(changes: DataFrame, keys: Sequence[str]) -> DataFrame:
     )
 
 
-def positions(changes: DataFrame, shape: TableShape) -> DataFrame:
-    """The rows of a table without a key as they are: what :func:`fold` gives when every event is a row of its own."""
+def each(changes: DataFrame, shape: TableShape) -> DataFrame:
+    """What :func:`fold` gives where every event is a row of its own."""
     newest = F.struct("op", "partition", "offset", "lsn", "committed_at", "row").alias("newest")
     return changes.select(newest).select(*_columns(shape, has_unavailable=False))
+
+
+def _position() -> Column:
+    return F.shiftleft("offset", PARTITION_BITS).bitwiseOR(F.col("partition"))
 
 
 def _newest_known(column: str, order: Column) -> Column:

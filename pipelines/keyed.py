@@ -5,13 +5,14 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from pipelines.apart import is_large
 from pipelines.apart import write as write_apart
 from pipelines.deadletters import rejected
 from pipelines.facts import bounds, folded_count, key_among
-from pipelines.fold import fold, without_outdated
+from pipelines.fold import at, each, fold, newest, without_outdated
 from pipelines.frames import persisted, viewed
 from pipelines.identifiers import quote
 from pipelines.inherit import inherit, orphans
@@ -24,17 +25,9 @@ def ready(changes: Changes) -> Iterator[Ready]:
     """What is to be committed, within the block."""
     part, facts, shape, keys = changes.part, changes.facts, changes.shape, changes.keys
     cleared, unavailable = changes.truncated_lsn, facts.incomplete > 0
-    # From before a change of the key a row's events may be on several partitions, where its old key wasn't used.
-    order = None if part.versions is None else F.struct("lsn", "offset")
-    with part.outcome.stage("fold"):
-        good = without_outdated(changes.good, keys) if facts.replayed else changes.good
-        if unavailable:
-            good = inherit(good, shape, keys, part.session.table(changes.table.sql_name))
-        folded = fold(good, shape, keys, unavailable, order)
     with ExitStack() as held:
-        if unavailable:
-            folded = held.enter_context(persisted(folded))
-        count = len(facts.touched) if facts.touched is not None and changes.settled else folded_count(good, keys)
+        with part.outcome.stage("fold"):
+            folded, count = _folded(changes, held)
         letters, lost = [], 0
         if unavailable:
             present = part.session.table(changes.table.sql_name).select(*map(quote, keys))
@@ -65,3 +58,25 @@ def ready(changes: Changes) -> Iterator[Ready]:
             statement = append_sql(plan) if empty else merge_sql(plan)
             write = partial(commit, part.session, statement, settings=settings)
         yield Ready(write, changes.counts(count, lost), letters)
+
+
+def _folded(changes: Changes, held: ExitStack) -> tuple[DataFrame, int]:
+    """One row a key, and how many. What they are made of is kept as long as ``held``."""
+    part, facts, shape, keys = changes.part, changes.facts, changes.shape, changes.keys
+    unavailable = facts.incomplete > 0
+    good = without_outdated(changes.good, keys) if facts.replayed else changes.good
+    if part.versions is None and not unavailable and facts.touched is None:
+        positions = held.enter_context(persisted(newest(good, keys)))
+        count = positions.count()
+        kept = good if count == facts.live and changes.settled else at(good, positions)
+        # As many files are written as there are partitions, where nothing is to be merged with.
+        return each(kept, shape).coalesce(part.session.sparkContext.defaultParallelism), count
+    if unavailable:
+        good = inherit(good, shape, keys, part.session.table(changes.table.sql_name))
+    # From before a change of the key a row's events may be on several partitions, where its old key wasn't used.
+    order = None if part.versions is None else F.struct("lsn", "offset")
+    folded = fold(good, shape, keys, unavailable, order)
+    if unavailable:
+        folded = held.enter_context(persisted(folded))
+    listed = facts.touched is not None and changes.settled
+    return folded, len(facts.touched) if listed else folded_count(good, keys)

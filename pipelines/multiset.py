@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 from pipelines.admit import UNKNOWN_ROW
 from pipelines.deadletters import rejected
 from pipelines.facts import bounds
-from pipelines.fold import DELETE, OP, positions
+from pipelines.fold import DELETE, OP, each
 from pipelines.frames import viewed
 from pipelines.identifiers import quote
 from pipelines.merge import MergePlan, append_sql, before, commit, exchange_sql
@@ -49,7 +49,7 @@ class Group:
 class Net:
     """What a batch amounts to.
 
-    ``changes``: the rows to insert, as of :func:`pipelines.fold.positions`, and the table's rows to delete, of which
+    ``changes``: the rows to insert, as of :func:`pipelines.fold.each`, and the table's rows to delete, of which
     only the position is given, and ``__op``. ``between``: the offsets of those to delete; None: there are none.
     ``offsets``: all of them, where they are few. ``unknown``: the changes that remove a row which is nowhere
     (``partition``, ``offset``, ``problem``), ``lost`` many.
@@ -84,7 +84,7 @@ def net(changes: DataFrame, shape: TableShape, facts: Row, table: DataFrame, tru
     go anyway, and are no match for a removal.
     """
     if not facts.removals:
-        return Net(positions(changes, shape))
+        return Net(each(changes, shape))
     few = facts.removals <= FEW_REMOVALS
     stored = table if truncated_lsn is None else table.where(F.col("_lsn") >= truncated_lsn)
     entries = _entries(changes, shape, _candidates(stored, bounds(facts, shape, ())), few).persist()
@@ -105,7 +105,7 @@ def net(changes: DataFrame, shape: TableShape, facts: Row, table: DataFrame, tru
     finally:
         entries.unpersist()
     cancelled = taken.where(F.col("kind") == INSERT).select("partition", "offset")
-    inserts = positions(_but(changes.where(F.col("op") != DELETE), cancelled), shape)
+    inserts = each(_but(changes.where(F.col("op") != DELETE), cancelled), shape)
     gone = taken.where(F.col("kind") == STORED)
     between = (found["low"], found["high"]) if found["low"] is not None else None
     offsets = tuple(row.offset for row in gone.select("offset").distinct().collect()) if few and between else ()

@@ -8,20 +8,36 @@ from dataclasses import dataclass, field
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from pipelines import ledger
+from pipelines.frames import persisted
 from pipelines.iceberg import LakeTable
 from pipelines.profile import TopicProfile
 from pipelines.sources.postgres.envelope import TableShape
 from pipelines.sources.postgres.schema_log import TableVersions
 
 FEW_RECORDS = 5_000
+KEPT_OFFSETS = 100_000
 Write = Callable[[Mapping[str, str]], None]
 
 
 def gathered(records: DataFrame, offsets: int) -> DataFrame:
     """``records`` of so many ``offsets`` in as many partitions as they are worth: not one a Kafka partition, for every
-    job on them goes over all of them.
+    job on them goes over all of them. Many are left as they were read, in parts that are all alike.
     """
+    if offsets > KEPT_OFFSETS:
+        return records
     return records.coalesce(1 if offsets <= FEW_RECORDS else records.sparkSession.sparkContext.defaultParallelism)
+
+
+@contextmanager
+def kept(records: DataFrame, offsets: int) -> Iterator[DataFrame]:
+    """``records`` of so many ``offsets``, kept for the block once they have been read. Many are read again from Kafka
+    instead, each time they are asked for: that takes less time than keeping them, and no memory.
+    """
+    if offsets > KEPT_OFFSETS:
+        yield records
+        return
+    with persisted(records):
+        yield records
 
 
 @dataclass

@@ -11,6 +11,7 @@ from pipelines.kafka import REPLAYED_FROM
 
 MAGIC = b"\x00"
 HEADER_BYTES = 5
+ID_BYTES = 4
 
 
 @dataclass
@@ -41,10 +42,21 @@ class TopicProfile:
 
 
 def schema_id(column: str) -> Column:
-    """The schema id in Confluent's wire format (a zero byte, four bytes of id); null where the bytes aren't that."""
+    """The four bytes of the schema id in Confluent's wire format (after a zero byte, see :func:`id_bytes`); null where
+    the bytes aren't that. Spark has no cheap way to make a number of them.
+    """
     value = F.col(column)
     framed = (F.length(value) > HEADER_BYTES) & (F.substring(value, 1, 1) == F.lit(MAGIC))
-    return F.when(framed, F.conv(F.hex(F.substring(value, 2, 4)), 16, 10).cast("int"))
+    return F.when(framed, F.substring(value, 2, ID_BYTES))
+
+
+def id_bytes(schema_id: int) -> bytes:
+    """A schema id as it is in a record."""
+    return schema_id.to_bytes(ID_BYTES, "big")
+
+
+def _id(found: bytes) -> int:
+    return int.from_bytes(found, "big")
 
 
 def is_replayed(headers: Column) -> Column:
@@ -82,11 +94,12 @@ def _by_topic(rows: Iterable[Row]) -> dict[str, TopicProfile]:
         seen.ranges[row.partition] = (min(first, row.first), max(following, row.last + 1))
         seen.rows += row.rows
         if row.key_schema_id is not None:
-            seen.key_schema_ids.add(row.key_schema_id)
+            seen.key_schema_ids.add(_id(row.key_schema_id))
         if row.unkeyed and not row.tombstone:
             seen.unkeyed += row.rows
         if row.tombstone:
             seen.tombstones += row.rows
         elif row.schema_id is not None:
-            seen.schema_ids[row.schema_id] = max(row.last, seen.schema_ids.get(row.schema_id, -1))
+            identifier = _id(row.schema_id)
+            seen.schema_ids[identifier] = max(row.last, seen.schema_ids.get(identifier, -1))
     return topics

@@ -14,6 +14,8 @@ from pipelines.settings import MirrorSettings
 from pipelines.sources.postgres.capture import HEARTBEAT_TABLE, SCHEMA_CHANGES
 from pipelines.sources.postgres.names import escaped
 
+# So many records are a task's, of the Kafka partitions that have more.
+TASK_RECORDS = 25_000
 OPTIONS = {
     # Where offsets are gone that were asked for, the read fails: never skip.
     "failOnDataLoss": "true",
@@ -21,6 +23,7 @@ OPTIONS = {
     "kafka.isolation.level": "read_committed",
     # A read ends with an empty fetch wherever a transaction's marker comes last: that fetch must not wait long.
     "kafka.fetch.max.wait.ms": "20",
+    "maxRecordsPerPartition": str(TASK_RECORDS),
 }
 
 

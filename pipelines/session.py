@@ -52,6 +52,8 @@ def lake_conf(settings: MirrorSettings) -> dict[str, str]:
 ENGINE_CONF = {
     "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
     "spark.sql.session.timeZone": "UTC",
+    # What is kept is read once or twice, soon: looking for a way to make it smaller costs more.
+    "spark.sql.inMemoryColumnarStorage.compressed": "false",
     # Every table has stages of its own, and compiling one again costs more than running it.
     "spark.sql.codegen.cache.maxEntries": "5000",
     # PySpark looks up the line of Python behind every expression, by several calls into the JVM each.

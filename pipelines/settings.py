@@ -39,7 +39,7 @@ class MirrorSettings(BaseSettings):
     class_archive: Path = Path(".lakehouse/toolchain/classes.jsa")
 
     shuffle_partitions: int = Field(default=2, gt=0)
-    max_offsets_per_trigger: int = Field(default=200_000, gt=0)
+    max_offsets_per_trigger: int = Field(default=1_000_000, gt=0)
     dead_letter_share: float = Field(default=0.5, gt=0, le=1)
     specs: Path = DIRECTORY
     state_dir: Path

@@ -18,7 +18,7 @@ from pipelines.frames import persisted
 from pipelines.iceberg import Lake, LakeTable
 from pipelines.layout import Layout
 from pipelines.parking import Parking
-from pipelines.part import Changes, Outcome, Part, gathered
+from pipelines.part import Changes, Outcome, Part, gathered, kept
 from pipelines.policy import restrained
 from pipelines.profile import TopicProfile
 from pipelines.rekey import KeyChanged
@@ -168,7 +168,7 @@ class TableMirror:
             self._take(replace(planned, raw=raw, seen=seen + planned.seen, offsets=offsets))
 
     def _reread(self, part: Part) -> None:
-        with persisted(part.raw) as records:
+        with kept(part.raw, ledger.size(part.offsets)) as records:
             seen = self._topic.profile(records)
             part.outcome.reread += seen.rows
             self._take(replace(part, raw=records, seen=seen))

@@ -87,7 +87,7 @@ GROUPS: tuple[Group, ...] = (
             "S3_BUCKET": "lake",
             "S3_REGION": "us-east-1",
             "WAREHOUSE": "s3://lake/warehouse",
-            "MAX_OFFSETS_PER_TRIGGER": "200000",
+            "MAX_OFFSETS_PER_TRIGGER": "1000000",
             "DEAD_LETTER_SHARE": "0.5",
         },
     ),

@@ -4,7 +4,6 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-
 # A scan that costs no more than this, of one of the same rows freshly compacted, needs no compaction.
 CHEAP_SCAN = 1.2
 

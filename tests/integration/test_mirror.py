@@ -7,8 +7,12 @@ from collections.abc import Iterable
 import pytest
 from confluent_kafka import Consumer, Producer
 
+from pipelines import ledger
+from pipelines.part import KEPT_OFFSETS
 from services.dlq.letters import Letter, Letters, Wanted
 from services.dlq.replay import replay
+from services.verify.position import Deadline, wait_until_published
+from services.verify.settings import StackSettings
 from services.verify.tail import Decoder
 from tests.integration.stack import WAIT_SECONDS, Stack, wait_until
 
@@ -70,6 +74,26 @@ def test_a_new_table_appears_without_a_restart(stack: Stack) -> None:
     )
     report = stack.assert_equal("wishlist")
     assert report["tables"][0]["rows_lake"] == 400
+
+
+def test_what_has_piled_up_is_read_again_rather_than_kept(stack: Stack) -> None:
+    stack.sql("CREATE TABLE pile (id bigint PRIMARY KEY, note text)", "INSERT INTO pile VALUES (1, 'a')",
+              "CREATE TABLE beside (id bigint PRIMARY KEY)", "INSERT INTO beside VALUES (1)")  # fmt: skip
+    stack.assert_equal("pile", "beside")
+    stack.faults.on("before-batch", "pause")
+    wait_until(lambda: stack.fired("before-batch"))
+    stack.sql(
+        f"INSERT INTO pile SELECT g, 'a' FROM generate_series(2, {KEPT_OFFSETS}) g",
+        "INSERT INTO beside SELECT g FROM generate_series(2, 3000) g",
+        "UPDATE pile SET note = 'b' WHERE id % 10 = 0",
+        "DELETE FROM pile WHERE id % 30 = 0",
+    )
+    wait_until_published(StackSettings.load(stack.folder / ".env"), Deadline(WAIT_SECONDS))
+    stack.faults.off("before-batch")
+    stack.assert_equal("pile", "beside")
+    snapshots = stack.catalog().load_table("shop.pile").snapshots()
+    entries = ledger.commits(s.summary.additional_properties for s in snapshots if s.summary is not None)
+    assert max(ledger.size(entry.offsets) for entry in entries) > KEPT_OFFSETS, "it came in smaller batches"
 
 
 def test_truncate(stack: Stack) -> None:
