@@ -1,6 +1,6 @@
 """Keyed: changes as the SQL that brings them into a table with a key, with their counts and dead letters."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
@@ -16,8 +16,8 @@ from pipelines.fold import at, each, fold, newest, without_outdated
 from pipelines.frames import persisted, viewed
 from pipelines.identifiers import quote
 from pipelines.inherit import inherit, orphans
-from pipelines.merge import FEW_ROWS, MergePlan, append_sql, commit, merge_sql
-from pipelines.part import Changes, Ready, Write
+from pipelines.merge import FEW_ROWS, NO_SETTINGS, PLANNED_ONCE, MergePlan, append_sql, commit, merge_sql
+from pipelines.part import KEPT_OFFSETS, Changes, Part, Ready, Write
 
 
 @contextmanager
@@ -54,9 +54,10 @@ def ready(changes: Changes) -> Iterator[Ready]:
         if apart:
             write: Write = partial(write_apart, part.session, changes.table, plan, count, part.seen.topic)
         else:
-            settings = FEW_ROWS if part.few and (empty or among is not None) else {}
             statement = append_sql(plan) if empty else merge_sql(plan)
-            write = partial(commit, part.session, statement, settings=settings)
+            write = partial(
+                commit, part.session, statement, settings=_settings(part, one_task=empty or among is not None)
+            )
         yield Ready(write, changes.counts(count, lost), letters)
 
 
@@ -80,3 +81,10 @@ def _folded(changes: Changes, held: ExitStack) -> tuple[DataFrame, int]:
         folded = held.enter_context(persisted(folded))
     listed = facts.touched is not None and changes.settled
     return folded, len(facts.touched) if listed else folded_count(good, keys)
+
+
+def _settings(part: Part, one_task: bool) -> Mapping[str, str]:
+    """How Spark runs the merge. ``one_task``: so little of the table is read that one would do, for few changes."""
+    if part.few and one_task:
+        return FEW_ROWS
+    return PLANNED_ONCE if part.seen.rows <= KEPT_OFFSETS else NO_SETTINGS

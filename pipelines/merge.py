@@ -14,8 +14,10 @@ READ = "r"
 NEWER = f"c._lsn >= t._lsn OR c._op = '{READ}' OR t._op = '{READ}'"
 SNAPSHOT_PROPERTY = "spark.sql.iceberg.snapshot-property."
 NO_SETTINGS: Mapping[str, str] = {}
-# For so few rows that one task takes all of them, by a plan that is made once.
-FEW_ROWS = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "1"}
+# For rows of which a look at each stage's outcome, to plan anew, takes longer than a plan that isn't the best.
+PLANNED_ONCE = {"spark.sql.adaptive.enabled": "false"}
+# And for so few that one task takes all of them.
+FEW_ROWS = {**PLANNED_ONCE, "spark.sql.shuffle.partitions": "1"}
 
 
 @dataclass(frozen=True)
