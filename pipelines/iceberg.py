@@ -62,6 +62,13 @@ class LakeTable:
         return {int(snapshot.snapshotId()): int(snapshot.timestampMillis()) for snapshot in self._table.snapshots()}
 
     @property
+    def counted_at(self) -> int | None:
+        """When the newest snapshot was made that has statistics, in milliseconds since 1970; None: there is none."""
+        times = self.snapshot_times()
+        of = (int(file.snapshotId()) for file in self._table.statisticsFiles())
+        return max((times[snapshot] for snapshot in of if snapshot in times), default=None)
+
+    @property
     def last_changed(self) -> float:
         """When the table was last changed, by the clock of whoever did: seconds since 1970."""
         return float(self._table.operations().current().lastUpdatedMillis()) / 1000
@@ -193,18 +200,19 @@ class Lake:
         return self._catalog_object
 
     def _identifier(self, namespace: str, name: str) -> Any:
-        space = self.jvm.org.apache.iceberg.catalog.Namespace.of(_strings(self.jvm, namespace))
+        space = self.jvm.org.apache.iceberg.catalog.Namespace.of(strings(self.jvm, namespace))
         return self.jvm.org.apache.iceberg.catalog.TableIdentifier.of(space, name)
 
     def _ensure_namespace(self, namespace: str) -> None:
-        space = self.jvm.org.apache.iceberg.catalog.Namespace.of(_strings(self.jvm, namespace))
+        space = self.jvm.org.apache.iceberg.catalog.Namespace.of(strings(self.jvm, namespace))
         # The catalog answers two creations at once with an error that doesn't say so.
         with _NAMESPACES:
             if not self._catalog.namespaceExists(space):
                 self._catalog.createNamespace(space)
 
 
-def _strings(jvm: Any, *values: str) -> Any:
+def strings(jvm: Any, *values: str) -> Any:
+    """A Java array."""
     array = jvm.java.lang.reflect.Array.newInstance(jvm.java.lang.Class.forName("java.lang.String"), len(values))
     for index, value in enumerate(values):
         array[index] = value

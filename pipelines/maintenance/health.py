@@ -1,4 +1,4 @@
-"""Health: what a table's metadata says of the cost to read it. Reads no data and no manifest."""
+"""Health: what a table's metadata says of the cost to read it. Reads no data."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -14,7 +14,8 @@ SMALLEST_TARGET = 8 * MIB
 @dataclass(frozen=True)
 class Health:
     """A table's current snapshot: ``records`` in its data files, of which ``deleted`` are deleted; its files, ``bytes``
-    in all; and how many snapshots are kept. ``parts``: the same of each partition, in a table that has some.
+    in all; how many snapshots are kept, and how many manifests the current one has. ``parts``: the same of each
+    partition, in a table that has some.
     """
 
     records: int = 0
@@ -23,6 +24,7 @@ class Health:
     delete_files: int = 0
     bytes: int = 0
     snapshots: int = 0
+    manifests: int = 0
     parts: "tuple[Health, ...]" = ()
 
     @property
@@ -58,16 +60,18 @@ class Health:
         return self.bytes * (1 - self.delete_share)
 
 
-def health(summary: Mapping[str, str], snapshots: int, parts: Iterable[Mapping[str, int]] = ()) -> Health:
-    """From the summary of a table's current snapshot ({}: it has none), and of a table with partitions the rows of its
-    metadata table ``partitions``.
+def health(
+    summary: Mapping[str, str], snapshots: int, manifests: int, parts: Iterable[Mapping[str, int]] = ()
+) -> Health:
+    """From the summary of a table's current snapshot ({}: it has none), how many of them and of its manifests there
+    are, and of a table with partitions the rows of its metadata table ``partitions``.
     """
     totals = {
         "records": "records", "deleted": "position-deletes", "data_files": "data-files",
         "delete_files": "delete-files", "bytes": "files-size",
     }  # fmt: skip
     counted = {ours: int(summary.get(f"total-{name}", 0)) for ours, name in totals.items()}
-    return Health(**counted, snapshots=snapshots, parts=tuple(_part(part) for part in parts))
+    return Health(**counted, snapshots=snapshots, manifests=manifests, parts=tuple(_part(part) for part in parts))
 
 
 def _part(row: Mapping[str, int]) -> Health:

@@ -13,7 +13,7 @@ from pipelines.iceberg import LakeTable
 from pipelines.layout import Layout, Term
 from pipelines.maintenance import plan, work
 from pipelines.maintenance.health import Health, health
-from pipelines.maintenance.plan import COMPACT, EXPIRE, ORPHANS, Due
+from pipelines.maintenance.plan import COMPACT, EXPIRE, MANIFESTS, ORPHANS, STATISTICS, Due
 from pipelines.maintenance.policy import Upkeep
 from pipelines.maintenance.work import Done
 
@@ -46,6 +46,7 @@ class Keeper:
     layout: Layout = field(default_factory=Layout)
     clock: Callable[[], float] = time.time
     _files: int = 0
+    _manifests: int = 0
     _swept: float = field(default_factory=time.time)
 
     def due(self, account: Account, session: SparkSession, asked: bool = False) -> list[Due]:
@@ -54,10 +55,15 @@ class Keeper:
         if table is None or table.snapshot_id is None:
             return []
         if asked:
-            return [Due(task, "asked for") for task in (COMPACT, EXPIRE, ORPHANS)]
+            tasks = [COMPACT, MANIFESTS, EXPIRE, *([STATISTICS] if self._telling(table) else []), ORPHANS]
+            return [Due(task, "asked for") for task in tasks]
         times = list(table.snapshot_times().values())
         state = _health(session, table)
-        found = [plan.compaction(self.policy, state, self._files), plan.expiry(self.policy, times, now)]
+        found = [
+            plan.compaction(self.policy, state, self._files), plan.manifests(self.policy, state, self._manifests),
+            plan.expiry(self.policy, times, now),
+            plan.statistics(self.policy, state, table.counted_at, now) if self._telling(table) else None,
+        ]  # fmt: skip
         if self.clock() - self._swept > self.policy.orphans_every_hours * 3600:
             found.append(Due(ORPHANS, f"every {self.policy.orphans_every_hours} hours"))
         return [due for due in found if due is not None]
@@ -69,6 +75,10 @@ class Keeper:
         before, now = _health(session, table), round(self.clock() * 1000)
         if due.task == COMPACT:
             done = work.compact(session, table, self.policy, before, self._order(table))
+        elif due.task == MANIFESTS:
+            done = work.rewrite_manifests(session, table)
+        elif due.task == STATISTICS:
+            done = work.count_values(session, table, self._telling(table))
         elif due.task == EXPIRE:
             account.enter_state(account.reached, batch, balanced=True)
             done = work.expire(table, self.policy, now)
@@ -79,6 +89,8 @@ class Keeper:
         after = _health(session, table)
         if due.task == COMPACT:
             self._files = after.files
+        elif due.task == MANIFESTS:
+            self._manifests = after.manifests
         name = f"{table.namespace}.{table.name}"
         return Task(name, due, done, before, after, time.monotonic() - started)
 
@@ -86,10 +98,20 @@ class Keeper:
         """What the rewritten files of a table are sorted by."""
         if self.layout.sort is not None:
             return self.layout.sort_terms
-        keys = json.loads(table.properties.get(KEY_COLUMNS, "[]")) if self.policy.sort == "key" else []
-        return [Term("identity", key) for key in keys]
+        return [Term("identity", key) for key in _keys(table)] if self.policy.sort == "key" else []
+
+    def _telling(self, table: LakeTable) -> list[str]:
+        """The columns whose values are counted: those that rows are found by."""
+        laid_out = [Term.parse(text).column for text in (*(self.layout.partition or ()), *(self.layout.sort or ()))]
+        return [name for name in dict.fromkeys([*_keys(table), *laid_out]) if name in table.column_types]
+
+
+def _keys(table: LakeTable) -> list[str]:
+    return list(json.loads(table.properties.get(KEY_COLUMNS, "[]")))
 
 
 def _health(session: SparkSession, table: LakeTable) -> Health:
     parts = session.table(f"{table.sql_name}.partitions").collect() if table.java.spec().isPartitioned() else []
-    return health(table.summary, len(table.snapshot_times()), (part.asDict() for part in parts))
+    snapshot = table.java.currentSnapshot()
+    manifests = 0 if snapshot is None else int(snapshot.allManifests(table.java.io()).size())
+    return health(table.summary, len(table.snapshot_times()), manifests, (part.asDict() for part in parts))

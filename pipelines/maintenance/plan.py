@@ -8,8 +8,10 @@ from datetime import UTC, datetime
 from pipelines.maintenance.health import MIB, Health
 from pipelines.maintenance.policy import Upkeep
 
-COMPACT, EXPIRE, ORPHANS = "compact", "expire", "remove orphans"
+COMPACT, MANIFESTS, EXPIRE, ORPHANS = "compact", "rewrite manifests", "expire", "remove orphans"
+STATISTICS = "count values"
 MINUTE = 60_000
+HOUR = 60 * MINUTE
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,23 @@ def compaction(policy: Upkeep, found: Health, files_before: int) -> Due | None:
     if more >= policy.files and cost > policy.scan_cost:
         return Due(COMPACT, f"a scan costs {cost:.2f} times what it would rewritten ({found.files} files)")
     return None
+
+
+def manifests(policy: Upkeep, found: Health, before: int) -> Due | None:
+    """``before``: how many the last rewriting had left."""
+    if found.manifests - before < policy.manifests:
+        return None
+    return Due(MANIFESTS, f"its files are listed in {found.manifests} manifests")
+
+
+def statistics(policy: Upkeep, found: Health, counted: int | None, now: int) -> Due | None:
+    """``counted``: when the snapshot was made of which values were counted last; None: never. In milliseconds."""
+    if found.bytes < policy.statistics_mib * MIB:
+        return None
+    if counted is None:
+        return Due(STATISTICS, "they were never counted")
+    age = (now - counted) // HOUR
+    return Due(STATISTICS, f"they were counted {age} hours ago") if age >= policy.statistics_every_hours else None
 
 
 def expiry(policy: Upkeep, times: Collection[int], now: int) -> Due | None:

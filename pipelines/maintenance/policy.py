@@ -12,6 +12,8 @@ class Upkeep(BaseModel):
     :data:`FILES_BEFORE_FULL_SIZE` of them. ``scan_cost``: a table whose scan is estimated to cost more than this times
     what it would cost rewritten is rewritten, once ``files`` have come; ``delete_share``: so is one with a larger share
     of its rows deleted, and so is every file.
+    ``manifests``: once so many have come, they are rewritten as few. ``statistics_mib``: of a table that large the
+    distinct values of its key and its layout's columns are counted, every ``statistics_every_hours``.
     ``sort``: whether rewritten files are sorted by the key. ``every_snapshot_minutes``: for how long every snapshot is
     kept; ``snapshots``: and always so many of the newest; ``snapshots_days``: and one an hour for so long, by a tag.
     ``orphans_days``: files that no snapshot knows are deleted at this age; an age that no write and no reader reaches.
@@ -24,6 +26,9 @@ class Upkeep(BaseModel):
     files: int = Field(default=12, ge=2)
     delete_share: float = Field(default=0.1, gt=0, le=1)
     sort: Literal["none", "key"] = "none"
+    manifests: int = Field(default=40, ge=2)
+    statistics_mib: int = Field(default=64, ge=0)
+    statistics_every_hours: int = Field(default=24, ge=1)
     every_snapshot_minutes: int = Field(default=60, ge=5)
     snapshots_days: int = Field(default=7, ge=1)
     snapshots: int = Field(default=20, ge=2)

@@ -11,15 +11,16 @@ from pyspark.sql import SparkSession
 
 from pipelines.arrange import sort_order
 from pipelines.failpoints import failpoint
-from pipelines.iceberg import LakeTable
+from pipelines.iceberg import LakeTable, strings
 from pipelines.layout import Term
 from pipelines.maintenance.health import MIB, Health
-from pipelines.maintenance.plan import MINUTE, tag
+from pipelines.maintenance.plan import HOUR, MINUTE, tag
 from pipelines.maintenance.policy import Upkeep
 
-HOUR = 60 * MINUTE
 # What a compaction rewrites at once, so that a batch doesn't wait for long: what is left is the next one's.
 GROUP_BYTES = 256 * MIB
+# The tag of the snapshot whose values were counted last.
+COUNTED = "lakehouse-statistics"
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,24 @@ def _drop_useless_deletes(session: SparkSession, table: LakeTable) -> int:
     if count:
         update.commit()
     return count
+
+
+def rewrite_manifests(session: SparkSession, table: LakeTable) -> Done:
+    """List the table's files in as few manifests as they fit into."""
+    result = _actions(session).rewriteManifests(table.java).execute()
+    return Done(sum(1 for _ in _each(result.rewrittenManifests())), sum(1 for _ in _each(result.addedManifests())))
+
+
+def count_values(session: SparkSession, table: LakeTable, columns: Sequence[str]) -> Done:
+    """Count distinct values, which query engines plan by. A tag keeps the snapshot that they are of, and so them."""
+    java, snapshot = table.java, table.snapshot_id
+    manage = java.manageSnapshots()
+    tagged = manage.replaceTag if COUNTED in java.refs() else manage.createTag
+    tagged(COUNTED, snapshot).commit()
+    named = strings(_jvm(session), *columns)
+    result = _actions(session).computeTableStats(java).snapshot(snapshot).columns(named).execute()
+    file = result.statisticsFile()
+    return Done(added=1, bytes=int(file.fileSizeInBytes())) if file is not None else Done()
 
 
 def expire(table: LakeTable, policy: Upkeep, now: int) -> Done:

@@ -60,7 +60,18 @@ def need_of(table: Table, specs: Specs) -> Need:
     times = [s.timestamp_ms for s in table.snapshots() if s.snapshot_id not in kept]
     summary = snapshot.summary.additional_properties if snapshot and snapshot.summary else {}
     parts = table.inspect.partitions().to_pylist() if snapshot and table.spec().fields else []
-    state = health(summary, len(table.snapshots()), parts)
-    due = [plan.compaction(policy, state, 0), plan.expiry(policy, times, round(time.time() * 1000))] if snapshot else []
+    manifests = len(snapshot.manifests(table.io)) if snapshot else 0
+    state = health(summary, len(table.snapshots()), manifests, parts)
+    now = round(time.time() * 1000)
+    due = [
+        plan.compaction(policy, state, 0), plan.manifests(policy, state, 0), plan.expiry(policy, times, now),
+        plan.statistics(policy, state, _counted_at(table), now),
+    ] if snapshot else []  # fmt: skip
     cost = state.scan_cost(policy.target_file_mib * MIB)
     return Need(".".join(table.name()[-2:]), state, cost, [task for task in due if task is not None])
+
+
+def _counted_at(table: Table) -> int | None:
+    times = {snapshot.snapshot_id: snapshot.timestamp_ms for snapshot in table.snapshots()}
+    of = (file.snapshot_id for file in table.metadata.statistics)
+    return max((times[snapshot] for snapshot in of if snapshot in times), default=None)

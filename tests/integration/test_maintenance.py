@@ -21,7 +21,7 @@ def test_tables_are_rewritten_and_their_history_is_given_up_while_they_are_mirro
     with stack.workload():
         done = {answer["task"]: answer for answer in stack.lakehouse("maintain", "--now")["done"]
                 if answer["table"] == "shop.kept"}  # fmt: skip
-        assert done.keys() == {"compact", "expire", "remove orphans"}
+        assert done.keys() == {"compact", "rewrite manifests", "expire", "count values", "remove orphans"}
         assert not any(answer["error"] for answer in done.values())
         reached = stack.positions()
         wait_until(lambda: stack.positions() > reached + 50)

@@ -13,7 +13,7 @@ from pipelines.layout import Layout
 from pipelines.maintenance import plan
 from pipelines.maintenance.health import MIB, Health
 from pipelines.maintenance.keeper import Keeper
-from pipelines.maintenance.plan import COMPACT, EXPIRE, MINUTE, ORPHANS
+from pipelines.maintenance.plan import COMPACT, EXPIRE, HOUR, MANIFESTS, MINUTE, ORPHANS, STATISTICS
 from pipelines.maintenance.policy import Upkeep
 from tests.unit.pipelines.harness import Topic, create, delete, update
 
@@ -54,6 +54,20 @@ def test_an_hour_has_one_tag() -> None:
     assert name == "hour-19700101T00"
     assert plan.tag([name], 59 * MINUTE) is None
     assert plan.tag([name], 60 * MINUTE) == "hour-19700101T01"
+
+
+def test_manifests_are_rewritten_once_many_have_come() -> None:
+    assert plan.manifests(POLICY, Health(manifests=39), 0) is None
+    assert plan.manifests(POLICY, Health(manifests=40), 0) is not None
+    assert plan.manifests(POLICY, Health(manifests=40), 1) is None, "one is what the last rewriting had left"
+
+
+def test_values_of_a_large_table_are_counted_once_a_day() -> None:
+    large, now = Health(bytes=64 * MIB), 1_000_000 * MINUTE
+    assert plan.statistics(POLICY, Health(bytes=64 * MIB - 1), None, now) is None
+    assert plan.statistics(POLICY, large, None, now) is not None
+    assert plan.statistics(POLICY, large, now - 24 * HOUR + 1, now) is None
+    assert plan.statistics(POLICY, large, now - 24 * HOUR, now) is not None
 
 
 class Later:
@@ -144,3 +158,50 @@ def test_partitions_that_need_nothing_leave_a_table_alone_however_many_they_are(
     found = plan.compaction(POLICY, Health(records=1000, data_files=100, bytes=100 * MIB, parts=(small, worn)), 0)
     assert found is not None
     assert found.why == "1 of 2 partitions: in one, 90% of its rows are deleted"
+
+
+def test_files_are_listed_in_few_manifests_and_rows_and_ledger_stay(spark: SparkSession) -> None:
+    topic, policy = Topic(spark), Upkeep(files=100, manifests=4, delete_share=1)
+    mirror = topic.mirror()
+    for number in range(4):
+        topic.apply(
+            mirror, topic.batch([create(10 * number + 1, number, "a"), update(10 * number + 2, 0, "b")]), number
+        )
+    rows, counts = topic.rows(), topic.assert_ledger_is_whole()
+    keeper, account = Keeper(policy), Account("mirror")
+    account.look(Lake(spark), "shop", topic.table)
+    (due,) = keeper.due(account, spark)
+    assert due.task == MANIFESTS
+    task = keeper.do(due, account, spark, 4)
+    assert task.before.manifests >= 4
+    # Data and deletes have manifests of their own.
+    assert task.after.manifests == 2
+    assert keeper.due(account, spark) == []
+    topic.apply(topic.mirror(), topic.batch([update(100, 2, "z"), delete(101, 1)]), 5)
+    assert [(key, name) for key, name, _ in topic.rows()] == [(0, "b"), (2, "z"), (3, "a")]
+    assert len(rows) == 4
+    assert topic.assert_ledger_is_whole() == counts + ledger.Counts(merged=2)
+
+
+def test_values_are_counted_and_outlive_the_snapshots(spark: SparkSession) -> None:
+    topic = Topic(spark)
+    policy = Upkeep(statistics_mib=0, snapshots=2)
+    topic.apply(topic.mirror(), topic.batch([create(k, k, f"n{k % 3}") for k in range(1, 31)]), 0)
+    keeper, account = Keeper(policy, Layout(sort=("name",))), Account("mirror")
+    account.look(Lake(spark), "shop", topic.table)
+    (due,) = keeper.due(account, spark)
+    assert due.task == STATISTICS
+    keeper.do(due, account, spark, 1)
+    assert keeper.due(account, spark) == []
+    for number in range(1, 5):
+        topic.apply(topic.mirror(), topic.batch([update(100 + number, number, "z")]), number)
+    later = Keeper(policy, Layout(sort=("name",)), clock=Later(90))
+    account.look(Lake(spark), "shop", topic.table)
+    (expire,) = [due for due in later.due(account, spark) if due.task == EXPIRE]
+    later.do(expire, account, spark, 5)
+    (file,) = topic.lake_table().java.statisticsFiles()
+    counted = {tuple(blob.fields()): blob.properties()["ndv"] for blob in file.blobMetadata()}
+    columns = {field.name(): field.fieldId() for field in topic.lake_table().java.schema().columns()}
+    assert counted == {(columns["id"],): "30", (columns["name"],): "3"}
+    assert STATISTICS not in {due.task for due in later.due(account, spark)}
+    assert STATISTICS in {due.task for due in Keeper(policy, clock=Later(25 * 60)).due(account, spark)}
