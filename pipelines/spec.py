@@ -72,6 +72,11 @@ class Specs:
         """A table's policy: its own words, and the defaults where it has none."""
         return _over(self._defaults.schema_changes, self._spec(schema, name).schema_changes)
 
+    @property
+    def default_upkeep(self) -> Upkeep:
+        """That of a table of which no spec says otherwise."""
+        return self._defaults.upkeep
+
     def upkeep(self, schema: str, name: str) -> Upkeep:
         """A table's upkeep, likewise."""
         return _over(self._defaults.upkeep, self._spec(schema, name).upkeep)

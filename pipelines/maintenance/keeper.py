@@ -1,4 +1,4 @@
-"""Keeper: looks at each mirrored table from time to time, and does what it needs. See infra/decisions/024."""
+"""Keeper: looks at a table from time to time, and does what it needs. See infra/decisions/024."""
 
 import json
 import time
@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 from pyspark.sql import SparkSession
 
-from pipelines.account import Account
 from pipelines.evolve import KEY_COLUMNS
 from pipelines.iceberg import LakeTable
 from pipelines.layout import Layout, Term
@@ -40,7 +39,7 @@ class Task:
 
 @dataclass
 class Keeper:
-    """The upkeep of one table. Used by one thread at a time, which is the one that commits to the table."""
+    """The upkeep of one table. Used by one thread at a time, of a mirrored table by the one that commits to it."""
 
     policy: Upkeep
     layout: Layout = field(default_factory=Layout)
@@ -49,9 +48,9 @@ class Keeper:
     _manifests: int = 0
     _swept: float = field(default_factory=time.time)
 
-    def due(self, account: Account, session: SparkSession, asked: bool = False) -> list[Due]:
-        """What the table needs now, as ``account`` has seen it last; everything, where a person has ``asked``."""
-        table, now = account.table, round(self.clock() * 1000)
+    def due(self, table: LakeTable | None, session: SparkSession, asked: bool = False) -> list[Due]:
+        """What the table needs, as it was when it was looked up; everything, where a person has ``asked``."""
+        now = round(self.clock() * 1000)
         if table is None or table.snapshot_id is None:
             return []
         if asked:
@@ -68,10 +67,11 @@ class Keeper:
             found.append(Due(ORPHANS, f"every {self.policy.orphans_every_hours} hours"))
         return [due for due in found if due is not None]
 
-    def do(self, due: Due, account: Account, session: SparkSession, batch: int) -> Task:
-        """Do one task. Raises what Iceberg raises; the table is as it was then, or as if the task had been done."""
-        table, started = account.table, time.monotonic()
-        assert table is not None
+    def do(self, due: Due, table: LakeTable, session: SparkSession, before_expiry: Callable[[], None]) -> Task:
+        """Do one task; ``before_expiry`` keeps what is known from the snapshots that will go. Raises what Iceberg
+        raises; the table is as it was then, or as if the task had been done.
+        """
+        started = time.monotonic()
         before, now = _health(session, table), round(self.clock() * 1000)
         if due.task == COMPACT:
             done = work.compact(session, table, self.policy, before, self._order(table))
@@ -80,7 +80,7 @@ class Keeper:
         elif due.task == STATISTICS:
             done = work.count_values(session, table, self._telling(table))
         elif due.task == EXPIRE:
-            account.enter_state(account.reached, batch, balanced=True)
+            before_expiry()
             done = work.expire(table, self.policy, now)
         else:
             done = work.remove_orphans(session, table, self.policy, now)

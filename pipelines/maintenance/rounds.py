@@ -7,14 +7,20 @@ from collections.abc import Callable, Mapping
 from pyspark.sql import SparkSession
 from structlog.stdlib import BoundLogger
 
+from pipelines import actions, deadletters, resyncs
+from pipelines.deadletters import NAMESPACE
 from pipelines.errors import in_a_line
+from pipelines.iceberg import Lake, LakeTable
 from pipelines.maintenance.keeper import Keeper
-from pipelines.maintenance.record import Record, Requests
+from pipelines.maintenance.plan import Due
+from pipelines.maintenance.record import HISTORY, REQUESTS, Record, Requests
 from pipelines.spec import Specs
 from pipelines.table import TableMirror
 
 # How many commits a table is looked at after; after how many it is even if the mirror has no time to spare.
 SOON, OVERDUE = 5, 50
+# The mirror's own, which are only ever appended to. (The verifier keeps its own small.)
+OWN_TABLES = (deadletters.TABLE, actions.TABLE, resyncs.TABLE, HISTORY, REQUESTS)
 LOOK_EVERY_SECONDS, WRITE_EVERY_SECONDS, ASK_EVERY_SECONDS = 600.0, 60.0, 5.0
 
 
@@ -29,7 +35,7 @@ class Maintenance:
         self._keepers: dict[str, Keeper] = {}
         self._commits: Counter[str] = Counter()
         self._looked: dict[str, float] = {}
-        self._written = self._asked = clock()
+        self._written = self._asked = self._kept = clock()
 
     def committed(self, topic: str) -> None:
         """A table has one more commit."""
@@ -50,6 +56,13 @@ class Maintenance:
             self._asked = now
             self._requests.refresh()
         asked = self._requests.tables()
+        if now - self._kept > LOOK_EVERY_SECONDS and now < until:
+            self._kept = now
+            for name in OWN_TABLES:
+                table = Lake(self._session).table(NAMESPACE, name)
+                keeper = self._keepers.setdefault(name, Keeper(self._specs.default_upkeep))
+                for due in keeper.due(table, self._session):
+                    self._do(keeper, due, table, f"{NAMESPACE}.{name}", None, lambda: None)
         for topic in sorted(tables, key=lambda topic: -self._commits[topic]):
             if tables[topic].lake_name in asked or self._due(topic, until):
                 self._look(topic, tables[topic], batch)
@@ -73,15 +86,26 @@ class Maintenance:
         keeper, request = self._keepers[topic], self._requests.of(mirror.lake_name)
         asked_by = None if request is None else request.id
         with mirror.between_batches(self._session) as account:
-            for due in keeper.due(account, self._session, asked=request is not None and request.everything):
-                try:
-                    task = keeper.do(due, account, self._session, batch)
-                except Exception as error:
-                    self._log.warning("task_failed", topic=topic, task=due.task, why=due.why, error=in_a_line(error))
-                    self._record.failed(mirror.lake_name, due, in_a_line(error), asked_by)
-                else:
-                    self._log.info("maintained", topic=topic, task=due.task, why=due.why, **task.told())
-                    self._record.done(task, asked_by)
+
+            def tell() -> None:
+                account.enter_state(account.reached, batch, balanced=True)
+
+            for due in keeper.due(account.table, self._session, asked=request is not None and request.everything):
+                self._do(keeper, due, account.table, mirror.lake_name, asked_by, tell)
         if request is not None:
             self._record.answered(mirror.lake_name, request)
             self._requests.close(request)
+
+    def _do(
+        self, keeper: Keeper, due: Due, table: LakeTable | None, name: str, asked_by: str | None,
+        before_expiry: Callable[[], None],
+    ) -> None:  # fmt: skip
+        assert table is not None
+        try:
+            task = keeper.do(due, table, self._session, before_expiry)
+        except Exception as error:
+            self._log.warning("task_failed", table=name, task=due.task, why=due.why, error=in_a_line(error))
+            self._record.failed(name, due, in_a_line(error), asked_by)
+        else:
+            self._log.info("maintained", table=name, task=due.task, why=due.why, **task.told())
+            self._record.done(task, asked_by)

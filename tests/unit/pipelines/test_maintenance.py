@@ -1,10 +1,12 @@
 """What a table needs, and that nothing it is rewritten by changes its rows or its ledger."""
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from structlog.stdlib import get_logger
 
 from pipelines import ledger
 from pipelines.account import Account
@@ -15,6 +17,9 @@ from pipelines.maintenance.health import MIB, Health
 from pipelines.maintenance.keeper import Keeper
 from pipelines.maintenance.plan import COMPACT, EXPIRE, HOUR, MANIFESTS, MINUTE, ORPHANS, STATISTICS
 from pipelines.maintenance.policy import Upkeep
+from pipelines.maintenance.record import HISTORY, Record
+from pipelines.maintenance.rounds import Maintenance
+from pipelines.spec import Defaults, Specs
 from tests.unit.pipelines.harness import Topic, create, delete, update
 
 POLICY = Upkeep()
@@ -80,6 +85,10 @@ class Later:
         return time.time() + self.minutes * 60
 
 
+def telling(account: Account) -> Callable[[], None]:
+    return lambda: account.enter_state(account.reached, 9, balanced=True)
+
+
 def test_rows_and_ledger_survive_their_upkeep(spark: SparkSession) -> None:
     topic, policy = Topic(spark), Upkeep(files=5, snapshots=3, sort="key")
     mirror = topic.mirror()
@@ -91,14 +100,16 @@ def test_rows_and_ledger_survive_their_upkeep(spark: SparkSession) -> None:
     keeper, account = Keeper(policy, clock=Later(90)), Account("mirror")
     account.look(Lake(spark), "shop", topic.table)
     before = account.known
-    assert [due.task for due in keeper.due(account, spark)] == [COMPACT, EXPIRE]
+    assert [due.task for due in keeper.due(account.table, spark)] == [COMPACT, EXPIRE]
 
-    compacted, expired = (keeper.do(due, account, spark, 9) for due in keeper.due(account, spark))
+    compacted, expired = (
+        keeper.do(due, account.table, spark, telling(account)) for due in keeper.due(account.table, spark)
+    )
     assert compacted.before.files > 9
     assert (compacted.after.data_files, compacted.after.delete_files, compacted.after.deleted) == (1, 0, 0)
     assert compacted.after.records == len(rows)
     assert (expired.done.removed, expired.after.snapshots) == (expired.before.snapshots + 1 - 3, 3)
-    assert keeper.due(account, spark) == []
+    assert keeper.due(account.table, spark) == []
     assert topic.rows() == rows
     account.look(Lake(spark), "shop", topic.table)
     assert account.known == before
@@ -122,9 +133,12 @@ def test_a_file_that_no_snapshot_knows_goes_once_it_is_old(spark: SparkSession) 
     orphan.write_bytes(b"left by a killed writer")
     for minutes, removed in ((25 * 60, 0), (4 * 24 * 60, 1)):
         keeper = Keeper(POLICY, clock=Later(minutes), _swept=0)
-        assert [due.task for due in keeper.due(account, spark)] == [ORPHANS]
-        assert keeper.do(keeper.due(account, spark)[0], account, spark, 1).done.removed == removed
-        assert keeper.due(account, spark) == []
+        assert [due.task for due in keeper.due(account.table, spark)] == [ORPHANS]
+        assert (
+            keeper.do(keeper.due(account.table, spark)[0], account.table, spark, telling(account)).done.removed
+            == removed
+        )
+        assert keeper.due(account.table, spark) == []
     assert not orphan.exists()
     assert topic.rows() == [(1, "a", "d")]
 
@@ -140,11 +154,11 @@ def test_a_table_with_partitions_is_compacted_where_one_of_them_needs_it(spark: 
     rows = topic.rows()
     keeper, account = Keeper(policy), Account("mirror")
     account.look(Lake(spark), "shop", topic.table)
-    (due,) = keeper.due(account, spark)
+    (due,) = keeper.due(account.table, spark)
     assert due.why.startswith("1 of 4 partitions: in one, a scan costs")
-    done = keeper.do(due, account, spark, 9)
+    done = keeper.do(due, account.table, spark, telling(account))
     assert (done.before.data_files, done.after.data_files) == (12, 4)
-    assert keeper.due(account, spark) == [], "a file a partition is as few as there can be"
+    assert keeper.due(account.table, spark) == [], "a file a partition is as few as there can be"
     assert topic.rows() == rows
 
 
@@ -170,13 +184,13 @@ def test_files_are_listed_in_few_manifests_and_rows_and_ledger_stay(spark: Spark
     rows, counts = topic.rows(), topic.assert_ledger_is_whole()
     keeper, account = Keeper(policy), Account("mirror")
     account.look(Lake(spark), "shop", topic.table)
-    (due,) = keeper.due(account, spark)
+    (due,) = keeper.due(account.table, spark)
     assert due.task == MANIFESTS
-    task = keeper.do(due, account, spark, 4)
+    task = keeper.do(due, account.table, spark, telling(account))
     assert task.before.manifests >= 4
     # Data and deletes have manifests of their own.
     assert task.after.manifests == 2
-    assert keeper.due(account, spark) == []
+    assert keeper.due(account.table, spark) == []
     topic.apply(topic.mirror(), topic.batch([update(100, 2, "z"), delete(101, 1)]), 5)
     assert [(key, name) for key, name, _ in topic.rows()] == [(0, "b"), (2, "z"), (3, "a")]
     assert len(rows) == 4
@@ -189,19 +203,38 @@ def test_values_are_counted_and_outlive_the_snapshots(spark: SparkSession) -> No
     topic.apply(topic.mirror(), topic.batch([create(k, k, f"n{k % 3}") for k in range(1, 31)]), 0)
     keeper, account = Keeper(policy, Layout(sort=("name",))), Account("mirror")
     account.look(Lake(spark), "shop", topic.table)
-    (due,) = keeper.due(account, spark)
+    (due,) = keeper.due(account.table, spark)
     assert due.task == STATISTICS
-    keeper.do(due, account, spark, 1)
-    assert keeper.due(account, spark) == []
+    keeper.do(due, account.table, spark, telling(account))
+    assert keeper.due(account.table, spark) == []
     for number in range(1, 5):
         topic.apply(topic.mirror(), topic.batch([update(100 + number, number, "z")]), number)
     later = Keeper(policy, Layout(sort=("name",)), clock=Later(90))
     account.look(Lake(spark), "shop", topic.table)
-    (expire,) = [due for due in later.due(account, spark) if due.task == EXPIRE]
-    later.do(expire, account, spark, 5)
+    (expire,) = [due for due in later.due(account.table, spark) if due.task == EXPIRE]
+    later.do(expire, account.table, spark, telling(account))
     (file,) = topic.lake_table().java.statisticsFiles()
     counted = {tuple(blob.fields()): blob.properties()["ndv"] for blob in file.blobMetadata()}
     columns = {field.name(): field.fieldId() for field in topic.lake_table().java.schema().columns()}
     assert counted == {(columns["id"],): "30", (columns["name"],): "3"}
-    assert STATISTICS not in {due.task for due in later.due(account, spark)}
-    assert STATISTICS in {due.task for due in Keeper(policy, clock=Later(25 * 60)).due(account, spark)}
+    assert STATISTICS not in {due.task for due in later.due(account.table, spark)}
+    assert STATISTICS in {due.task for due in Keeper(policy, clock=Later(25 * 60)).due(account.table, spark)}
+
+
+def test_the_mirrors_own_tables_are_kept_small_too(spark: SparkSession) -> None:
+    seconds = [0.0]
+    record, upkeep = Record(spark), Maintenance(spark, Specs(Defaults(), {}), get_logger(), clock=lambda: seconds[0])
+    for number in range(POLICY.files + 1):
+        record.failed(f"shop.t{number}", plan.Due(COMPACT, "asked for"), "no", None)
+        record.flush()
+    table = Lake(spark).table("lakehouse", HISTORY)
+    assert table is not None
+    assert int(table.summary["total-data-files"]) > POLICY.files
+    upkeep.run({}, 1, until=1000)
+    seconds[0] = 700.0
+    upkeep.run({}, 2, until=1000)
+    rows = spark.table("lake.lakehouse.maintenance").select("table", "task", "error").collect()
+    assert ("lakehouse.maintenance", COMPACT, None) in {tuple(row) for row in rows}
+    assert len(rows) == POLICY.files + 2
+    (files,) = {row.files_after for row in spark.table("lake.lakehouse.maintenance").where("error IS NULL").collect()}
+    assert files == 1
