@@ -58,11 +58,7 @@ class Maintenance:
         asked = self._requests.tables()
         if now - self._kept > LOOK_EVERY_SECONDS and now < until:
             self._kept = now
-            for name in OWN_TABLES:
-                table = Lake(self._session).table(NAMESPACE, name)
-                keeper = self._keepers.setdefault(name, Keeper(self._specs.default_upkeep))
-                for due in keeper.due(table, self._session):
-                    self._do(keeper, due, table, f"{NAMESPACE}.{name}", None, lambda: None)
+            self._look_at_own()
         for topic in sorted(tables, key=lambda topic: -self._commits[topic]):
             if tables[topic].lake_name in asked or self._due(topic, until):
                 self._look(topic, tables[topic], batch)
@@ -95,6 +91,16 @@ class Maintenance:
         if request is not None:
             self._record.answered(mirror.lake_name, request)
             self._requests.close(request)
+
+    def _look_at_own(self) -> None:
+        """The same for the mirror's own tables. What the newest commit of dead letters tells stays among the snapshots
+        that are always kept: far fewer of them are upkeep's.
+        """
+        for name in OWN_TABLES:
+            table = Lake(self._session).table(NAMESPACE, name)
+            keeper = self._keepers.setdefault(name, Keeper(self._specs.default_upkeep))
+            for due in keeper.due(table, self._session):
+                self._do(keeper, due, table, f"{NAMESPACE}.{name}", None, lambda: None)
 
     def _do(
         self, keeper: Keeper, due: Due, table: LakeTable | None, name: str, asked_by: str | None,
