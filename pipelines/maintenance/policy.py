@@ -36,6 +36,17 @@ class Upkeep(BaseModel):
     orphans_every_hours: int = Field(default=24, ge=1)
 
 
+# How many snapshots the mirror's own tables keep at least.
+OWN_SNAPSHOTS = 20
+
+
+def own_upkeep(default: Upkeep) -> Upkeep:
+    """That of the mirror's own tables. The newest commit of dead letters tells which there are, so that none comes
+    twice, and must be among the snapshots that are kept: there are commits of upkeep after it, but never so many.
+    """
+    return default.model_copy(update={"snapshots": max(default.snapshots, OWN_SNAPSHOTS)})
+
+
 class Alerts(BaseModel):
     """What makes a table unhealthy, for people to look at: more files in a partition than ``partition_files``, more
     ``snapshots``, more metadata than ``metadata_mib``, or a compaction that has been due, and not done, for

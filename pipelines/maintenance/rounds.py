@@ -13,6 +13,7 @@ from pipelines.errors import in_a_line
 from pipelines.iceberg import Lake, LakeTable
 from pipelines.maintenance.keeper import Keeper
 from pipelines.maintenance.plan import Due
+from pipelines.maintenance.policy import own_upkeep
 from pipelines.maintenance.record import HISTORY, REQUESTS, Record, Requests
 from pipelines.spec import Specs
 from pipelines.table import TableMirror
@@ -93,12 +94,10 @@ class Maintenance:
             self._requests.close(request)
 
     def _look_at_own(self) -> None:
-        """The same for the mirror's own tables. What the newest commit of dead letters tells stays among the snapshots
-        that are always kept: far fewer of them are upkeep's.
-        """
+        """The same for the mirror's own tables."""
         for name in OWN_TABLES:
             table = Lake(self._session).table(NAMESPACE, name)
-            keeper = self._keepers.setdefault(name, Keeper(self._specs.default_upkeep))
+            keeper = self._keepers.setdefault(name, Keeper(own_upkeep(self._specs.default_upkeep)))
             for due in keeper.due(table, self._session):
                 self._do(keeper, due, table, f"{NAMESPACE}.{name}", None, lambda: None)
 

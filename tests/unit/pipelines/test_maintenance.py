@@ -16,7 +16,7 @@ from pipelines.maintenance import plan
 from pipelines.maintenance.health import MIB, Health
 from pipelines.maintenance.keeper import Keeper
 from pipelines.maintenance.plan import COMPACT, EXPIRE, HOUR, MANIFESTS, MINUTE, ORPHANS, STATISTICS
-from pipelines.maintenance.policy import Upkeep
+from pipelines.maintenance.policy import Upkeep, own_upkeep
 from pipelines.maintenance.record import HISTORY, Record
 from pipelines.maintenance.rounds import Maintenance
 from pipelines.spec import Defaults, Specs
@@ -73,6 +73,11 @@ def test_values_of_a_large_table_are_counted_once_a_day() -> None:
     assert plan.statistics(POLICY, large, None, now) is not None
     assert plan.statistics(POLICY, large, now - 24 * HOUR + 1, now) is None
     assert plan.statistics(POLICY, large, now - 24 * HOUR, now) is not None
+
+
+def test_the_mirrors_own_tables_keep_enough_snapshots_however_few_are_asked_for() -> None:
+    assert own_upkeep(Upkeep(snapshots=2, files=5)) == Upkeep(snapshots=20, files=5)
+    assert own_upkeep(Upkeep(snapshots=30)).snapshots == 30
 
 
 class Later:
