@@ -77,7 +77,7 @@ class BatchMirror:
         started = time.monotonic()
         self._pace.begin()
         ranges = self._offsets.ranges(number)
-        offsets = sum(end - start for by in ranges.values() for start, end in by.values())
+        offsets = sum(map(size, ranges.values()))
         behind = offsets >= self._settings.max_offsets_per_trigger // 2
         with kept(gathered(records, offsets), offsets) as batch:
             topics = profile(batch)

@@ -14,7 +14,6 @@ from pipelines.admit import TRUNCATE
 from pipelines.changes import admitted, decoded
 from pipelines.clock import check_clock
 from pipelines.deadletters import DeadLetters, rejected, undecodable, within
-from pipelines.frames import persisted
 from pipelines.iceberg import Lake, LakeTable
 from pipelines.layout import Layout
 from pipelines.parking import Parking
@@ -159,13 +158,14 @@ class TableMirror:
 
     def _take_with(self, planned: Part, skipped: ledger.Ranges, records: DataFrame) -> None:
         """Take ``planned`` and what comes right before it as one part."""
-        with persisted(gathered(records.select(planned.raw.columns), ledger.size(skipped))) as before:
+        offsets = ledger.size(skipped)
+        with kept(gathered(records.select(planned.raw.columns), offsets), offsets) as before:
             seen = self._topic.profile(before)
             planned.outcome.reread += seen.rows
             ends = {partition: end for partition, (_, end) in planned.offsets.items()}
-            offsets = self._account.reached.up_to(ends)
+            reached = self._account.reached.up_to(ends)
             raw = gathered(before.unionByName(planned.raw), seen.rows + planned.seen.rows)
-            self._take(replace(planned, raw=raw, seen=seen + planned.seen, offsets=offsets))
+            self._take(replace(planned, raw=raw, seen=seen + planned.seen, offsets=reached))
 
     def _reread(self, part: Part) -> None:
         with kept(part.raw, ledger.size(part.offsets)) as records:

@@ -78,7 +78,7 @@ class Keeper:
         elif due.task == MANIFESTS:
             done = work.rewrite_manifests(session, table)
         elif due.task == STATISTICS:
-            done = work.count_values(session, table, self._telling(table))
+            done = work.count_values(session, table, self.policy, self._telling(table))
         elif due.task == EXPIRE:
             before_expiry()
             done = work.expire(table, self.policy, now)
@@ -101,9 +101,8 @@ class Keeper:
         return [Term("identity", key) for key in _keys(table)] if self.policy.sort == "key" else []
 
     def _telling(self, table: LakeTable) -> list[str]:
-        """The columns whose values are counted: those that rows are found by."""
-        laid_out = [Term.parse(text).column for text in (*(self.layout.partition or ()), *(self.layout.sort or ()))]
-        return [name for name in dict.fromkeys([*_keys(table), *laid_out]) if name in table.column_types]
+        """The columns whose values are counted."""
+        return plan.counted_columns(_keys(table), self.layout, table.column_types)
 
 
 def _keys(table: LakeTable) -> list[str]:

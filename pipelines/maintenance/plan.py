@@ -1,10 +1,11 @@
 """Plan: what a table needs now, and why."""
 
 from bisect import bisect_left
-from collections.abc import Collection
+from collections.abc import Collection, Container, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from pipelines.layout import Layout, Term
 from pipelines.maintenance.health import MIB, Health
 from pipelines.maintenance.policy import Upkeep
 
@@ -45,6 +46,12 @@ def manifests(policy: Upkeep, found: Health, before: int) -> Due | None:
     if found.manifests - before < policy.manifests:
         return None
     return Due(MANIFESTS, f"its files are listed in {found.manifests} manifests")
+
+
+def counted_columns(keys: Iterable[str], layout: Layout, there: Container[str]) -> list[str]:
+    """The columns whose values are counted: those that rows are found by, of the columns that are ``there``."""
+    laid_out = [Term.parse(text).column for text in (*(layout.partition or ()), *(layout.sort or ()))]
+    return [name for name in dict.fromkeys([*keys, *laid_out]) if name in there]
 
 
 def statistics(policy: Upkeep, found: Health, counted: int | None, now: int) -> Due | None:

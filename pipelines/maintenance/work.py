@@ -80,12 +80,14 @@ def rewrite_manifests(session: SparkSession, table: LakeTable) -> Done:
     return Done(sum(1 for _ in _each(result.rewrittenManifests())), sum(1 for _ in _each(result.addedManifests())))
 
 
-def count_values(session: SparkSession, table: LakeTable, columns: Sequence[str]) -> Done:
-    """Count distinct values, which query engines plan by. A tag keeps the snapshot that they are of, and so them."""
+def count_values(session: SparkSession, table: LakeTable, policy: Upkeep, columns: Sequence[str]) -> Done:
+    """Count distinct values, which query engines plan by. A tag keeps the snapshot that they are of, and so them, until
+    they are counted again; it ends by itself where they aren't.
+    """
     java, snapshot = table.java, table.snapshot_id
     manage = java.manageSnapshots()
     tagged = manage.replaceTag if COUNTED in java.refs() else manage.createTag
-    tagged(COUNTED, snapshot).commit()
+    tagged(COUNTED, snapshot).setMaxRefAgeMs(COUNTED, 2 * policy.statistics_every_hours * HOUR).commit()
     named = strings(_jvm(session), *columns)
     result = _actions(session).computeTableStats(java).snapshot(snapshot).columns(named).execute()
     file = result.statisticsFile()

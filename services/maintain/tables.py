@@ -1,5 +1,6 @@
 """What the mirrored tables need now, by the catalog's metadata: what the mirror itself would see."""
 
+import json
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -62,10 +63,12 @@ def need_of(table: Table, specs: Specs) -> Need:
     parts = table.inspect.partitions().to_pylist() if snapshot and table.spec().fields else []
     manifests = len(snapshot.manifests(table.io)) if snapshot else 0
     state = health(summary, len(table.snapshots()), manifests, parts)
+    keys = json.loads(table.properties.get("lakehouse.key-columns", "[]"))
+    counted = plan.counted_columns(keys, specs.layout(*source), table.schema().column_names)
     now = round(time.time() * 1000)
     due = [
         plan.compaction(policy, state, 0), plan.manifests(policy, state, 0), plan.expiry(policy, times, now),
-        plan.statistics(policy, state, _counted_at(table), now),
+        plan.statistics(policy, state, _counted_at(table), now) if counted else None,
     ] if snapshot else []  # fmt: skip
     cost = state.scan_cost(policy.target_file_mib * MIB)
     return Need(".".join(table.name()[-2:]), state, cost, [task for task in due if task is not None])

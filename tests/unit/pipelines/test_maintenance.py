@@ -19,6 +19,7 @@ from pipelines.maintenance.plan import COMPACT, EXPIRE, HOUR, MANIFESTS, MINUTE,
 from pipelines.maintenance.policy import Upkeep, own_upkeep
 from pipelines.maintenance.record import HISTORY, Record
 from pipelines.maintenance.rounds import Maintenance
+from pipelines.maintenance.work import COUNTED
 from pipelines.spec import Defaults, Specs
 from tests.unit.pipelines.harness import Topic, create, delete, update
 
@@ -73,6 +74,12 @@ def test_values_of_a_large_table_are_counted_once_a_day() -> None:
     assert plan.statistics(POLICY, large, None, now) is not None
     assert plan.statistics(POLICY, large, now - 24 * HOUR + 1, now) is None
     assert plan.statistics(POLICY, large, now - 24 * HOUR, now) is not None
+
+
+def test_the_columns_are_counted_that_rows_are_found_by() -> None:
+    layout = Layout(partition=("month(day)", "bucket(4, id)"), sort=("name", "gone"))
+    assert plan.counted_columns(["id"], layout, {"id", "day", "name", "note"}) == ["id", "day", "name"]
+    assert plan.counted_columns([], Layout(), {"note"}) == []
 
 
 def test_the_mirrors_own_tables_keep_enough_snapshots_however_few_are_asked_for() -> None:
@@ -218,6 +225,7 @@ def test_values_are_counted_and_outlive_the_snapshots(spark: SparkSession) -> No
     account.look(Lake(spark), "shop", topic.table)
     (expire,) = [due for due in later.due(account.table, spark) if due.task == EXPIRE]
     later.do(expire, account.table, spark, telling(account))
+    assert topic.lake_table().java.refs()[COUNTED].maxRefAgeMs() == 48 * 60 * MINUTE
     (file,) = topic.lake_table().java.statisticsFiles()
     counted = {tuple(blob.fields()): blob.properties()["ndv"] for blob in file.blobMetadata()}
     columns = {field.name(): field.fieldId() for field in topic.lake_table().java.schema().columns()}
