@@ -9,10 +9,12 @@ from pipelines.admit import admit, park
 from pipelines.decode import decode
 from pipelines.facts import batch_facts
 from pipelines.parking import firsts, followers
+from pipelines.part import Part
 from pipelines.profile import id_bytes, schema_id
 from pipelines.refit import refit
 from pipelines.schema_plan import Target
 from pipelines.schemas import Schemas
+from pipelines.sieve import Slots
 from pipelines.sources.postgres.envelope import TableShape
 from pipelines.sources.postgres.schema_log import TableVersions
 
@@ -35,22 +37,23 @@ def _written_by(writers: Iterable[int]) -> Column:
 
 
 def admitted(
-    rows: DataFrame, raw: DataFrame, shape: TableShape, keys: tuple[str, ...], waiting: DataFrame | None, few: bool
-) -> tuple[DataFrame, Row]:
-    """``rows`` with their problems, persisted, and their facts (``few``: see :mod:`pipelines.facts`). ``waiting``: the
-    keys behind whose letters events wait (see :mod:`pipelines.parking`); events that come after a broken one in this
-    very batch wait as well.
+    rows: DataFrame, part: Part, shape: TableShape, keys: tuple[str, ...], waiting: DataFrame | None,
+    slots: Slots | None,
+) -> tuple[DataFrame, Row]:  # fmt: skip
+    """``rows`` with their problems, persisted, and their facts (``slots``: see :mod:`pipelines.facts`). ``waiting``:
+    the keys behind whose letters events wait (see :mod:`pipelines.parking`); events that come after a broken one in
+    this very batch wait as well.
     """
     rows = admit(rows, keys)
     if waiting is not None:
-        rows = park(rows, followers(raw, waiting))
+        rows = park(rows, followers(part.raw, waiting))
     rows = rows.persist()
-    facts = batch_facts(rows, shape, keys, few)
+    facts = batch_facts(rows, shape, keys, part.few, slots)
     if not facts.dead:
         return rows, facts
     broken = rows.where(F.col("problem").isNotNull()).select("partition", "offset")
-    first = firsts(raw.join(F.broadcast(broken), ["partition", "offset"]))
-    parked = park(rows, followers(raw, first)).persist()
-    facts = batch_facts(parked, shape, keys, few)
+    first = firsts(part.raw.join(F.broadcast(broken), ["partition", "offset"]))
+    parked = park(rows, followers(part.raw, first)).persist()
+    facts = batch_facts(parked, shape, keys, part.few, slots)
     rows.unpersist()
     return parked, facts

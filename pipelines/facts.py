@@ -7,8 +7,12 @@ from pyspark.sql import functions as F
 
 from pipelines.admit import TRUNCATE
 from pipelines.fold import CREATES
+from pipelines.iceberg import LakeTable
 from pipelines.inherit import any_unavailable
+from pipelines.part import KEPT_OFFSETS, Part
+from pipelines.sieve import Slots
 from pipelines.sources.postgres.envelope import TableShape
+from pipelines.sources.postgres.types import printed
 
 PRUNABLE = ("int", "long", "string")
 NUMBERS = ("int", "long")
@@ -16,12 +20,17 @@ LISTABLE = (*PRUNABLE, "uuid")
 # Of whose values a set makes the same groups as a query does (not so of 0.0 and -0.0), and which Python can hold all of
 # (not so of dates after the year 9999).
 SETTLED = (*LISTABLE, "boolean")
+# More keys than these cost the planner more than the files that they are not in would cost the merge.
+MOST_LISTED = 200
+# A table so large is sifted for any number of changes, of others it costs less to shuffle them.
+LARGE_ROWS = 5_000_000
 
 
-def batch_facts(rows: DataFrame, shape: TableShape, keys: tuple[str, ...], few: bool) -> Row:
+def batch_facts(rows: DataFrame, shape: TableShape, keys: tuple[str, ...], few: bool, slots: Slots | None) -> Row:
     """Counts, times and bounds of decoded rows, in one pass: bounds of the key, or without one of what is removed.
     ``moved``: the newest log position of a change of a row's key that may have left out a value. ``touched``: every
-    key that there is a change of, where rows are ``few``; null if keys can't be listed.
+    key that there is a change of, where rows are ``few``; null if keys can't be listed. ``taken``: those of the
+    ``slots`` that changed keys have.
     """
     good = F.col("problem").isNull()
     truncates = good & (F.col("op") == TRUNCATE)
@@ -43,6 +52,7 @@ def batch_facts(rows: DataFrame, shape: TableShape, keys: tuple[str, ...], few: 
         F.max(F.when(truncates, F.col("lsn"))).alias("truncated"),
         F.min(F.unix_micros("committed_at") / 1e6).alias("oldest"),
         (F.collect_set(F.when(live, key)) if listed else F.lit(None)).alias("touched"),
+        (F.lit(None) if slots is None else F.collect_set(F.when(live, slots.slot(F.col("row"))))).alias("taken"),
         F.struct(
             F.lit(0).alias(""),
             *[F.min(F.when(live, F.col(image).getField(name))).alias(f"low {name}") for name in prunable],
@@ -66,12 +76,23 @@ def bounds(facts: Row, shape: TableShape, keys: tuple[str, ...]) -> dict[str, tu
 
 
 def key_among(facts: Row, shape: TableShape, keys: tuple[str, ...]) -> tuple[str, tuple[Any, ...]] | None:
-    """The first key column whose values can be listed, and all its values; None: they aren't known."""
+    """The first key column whose values can be listed, and all its values; None: they aren't known, or are many."""
     types = {column.name: column.type.iceberg for column in shape.columns}
     key = next((name for name in keys if types[name] in LISTABLE), None)
-    if key is None or not facts.touched:
+    if key is None or not facts.touched or len(facts.touched) > MOST_LISTED:
         return None
     return key, tuple({touched[key]: None for touched in facts.touched})
+
+
+def slots(part: Part, shape: TableShape, keys: tuple[str, ...], table: LakeTable | None) -> Slots | None:
+    """By what a table's rows are sifted, if there are more changes than can be listed. None: by nothing, because the
+    changes are so many for the table, or none of the key's columns has the same hash in both.
+    """
+    if table is None or part.seen.rows <= MOST_LISTED or (part.seen.rows > KEPT_OFFSETS and table.rows < LARGE_ROWS):
+        return None
+    types, has = {column.name: column.type.iceberg for column in shape.columns}, table.column_types
+    same = [key for key in keys if _settled(types[key]) and has.get(key) == printed(types[key])]
+    return Slots.of(same, part.seen.rows) if same else None
 
 
 def _settled(kind: Any) -> bool:

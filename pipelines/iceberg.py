@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
 from threading import Lock
 from typing import Any
 
@@ -86,6 +85,11 @@ class LakeTable:
         return {field.name(): field.type().toString() for field in self._table.schema().columns()}
 
     @property
+    def rows(self) -> int:
+        """Those of its data files, deleted ones included."""
+        return int(self.summary.get("total-records", 0))
+
+    @property
     def first_columns(self) -> set[str]:
         """The columns that the table has had since it was made, by the names that they have now."""
         schemas = self._table.schemas()
@@ -128,32 +132,6 @@ class LakeTable:
         for key, value in summary.items():
             append = append.set(key, value)
         append.commit()
-
-    @contextmanager
-    def beside(self, branch: str) -> Iterator[str]:
-        """A branch for the block to write to, by its SQL name; all of it is seen when the block ends well."""
-        self._table.refresh()
-        refs, snapshot = self._table.refs(), self.snapshot_id
-        assert snapshot is not None
-        update = self._table.manageSnapshots()
-        (update.replaceBranch if branch in refs else update.createBranch)(branch, snapshot).commit()
-        yield quote_path((CATALOG, self.namespace, self.name, f"branch_{branch}"))
-        self._table.refresh()
-        self._table.manageSnapshots().fastForwardBranch("main", branch).removeBranch(branch).commit()
-
-    def has_within(self, jvm: Any, bounds: Mapping[str, tuple[Any, Any]], rows: int) -> bool:
-        """Whether the data files that may have a row within these bounds (column to least and greatest value) have so
-        many ``rows``, deleted ones included. Reads manifests, as far as it must.
-        """
-        make = jvm.org.apache.iceberg.expressions.Expressions
-        scan, found = self._table.newScan(), 0
-        for column, (low, high) in bounds.items():
-            scan = scan.filter(make.greaterThanOrEqual(column, low)).filter(make.lessThanOrEqual(column, high))
-        with closing(scan.planFiles()) as tasks:
-            files = tasks.iterator()
-            while found < rows and files.hasNext():
-                found += int(files.next().file().recordCount())
-        return found >= rows
 
     def summaries(self) -> Iterator[dict[str, str]]:
         """Snapshot summaries from the current snapshot back along its ancestors."""

@@ -8,8 +8,6 @@ from functools import partial
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from pipelines.apart import is_large
-from pipelines.apart import write as write_apart
 from pipelines.deadletters import rejected
 from pipelines.facts import bounds, folded_count, key_among
 from pipelines.fold import at, each, fold, newest, without_outdated
@@ -17,7 +15,8 @@ from pipelines.frames import persisted, viewed
 from pipelines.identifiers import quote
 from pipelines.inherit import inherit, orphans
 from pipelines.merge import FEW_ROWS, NO_SETTINGS, PLANNED_ONCE, MergePlan, append_sql, commit, merge_sql
-from pipelines.part import KEPT_OFFSETS, Changes, Part, Ready, Write
+from pipelines.part import KEPT_OFFSETS, Changes, Part, Ready
+from pipelines.sieve import PARAMETER
 
 
 @contextmanager
@@ -35,7 +34,9 @@ def ready(changes: Changes) -> Iterator[Ready]:
             lost = lacking.count()
             letters = [rejected(part.raw, lacking)] if lost else []
         empty = next(changes.table.summaries(), None) is None
-        among = key_among(facts, shape, keys) if cleared is None and not empty else None
+        prunable = cleared is None and not empty
+        among = key_among(facts, shape, keys) if prunable else None
+        slots = changes.slots if prunable and among is None else None
         plan = MergePlan(
             target=changes.table.sql_name,
             changes="",
@@ -44,20 +45,18 @@ def ready(changes: Changes) -> Iterator[Ready]:
             kept=tuple(c.name for c in shape.toastable) if unavailable else (),
             bounds=bounds(facts, shape, keys) if cleared is None else None,
             among=among,
+            slots=slots,
             truncated_lsn=cleared,
             resynced_from=changes.resynced_from,
         )
-        apart = is_large(part.session, changes.table, plan)
-        if apart and not unavailable:
-            folded = held.enter_context(persisted(folded))
         plan = replace(plan, changes=held.enter_context(viewed(folded, part.seen.topic)))
-        if apart:
-            write: Write = partial(write_apart, part.session, changes.table, plan, count, part.seen.topic)
-        else:
-            statement = append_sql(plan) if empty else merge_sql(plan)
-            write = partial(
-                commit, part.session, statement, settings=_settings(part, one_task=empty or among is not None)
-            )
+        write = partial(
+            commit,
+            part.session,
+            append_sql(plan) if empty else merge_sql(plan),
+            settings=_settings(part, one_task=empty or among is not None or slots is not None),
+            parameters={PARAMETER: slots.sieve(facts.taken)} if slots is not None else None,
+        )
         yield Ready(write, changes.counts(count, lost), letters)
 
 

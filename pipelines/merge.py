@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 
 from pipelines.fold import DELETE, KEEP, OP, TECHNICAL
 from pipelines.identifiers import literal, quote
+from pipelines.sieve import Slots
 
 READ = "r"
 NEWER = f"c._lsn >= t._lsn OR c._op = '{READ}' OR t._op = '{READ}'"
@@ -26,8 +27,8 @@ class MergePlan:
 
     ``kept``: columns whose value in the table may have to stay (``__keep`` of :mod:`pipelines.fold`). ``bounds``: key
     column to the least and greatest value among the changes, by which files are skipped. ``among``: a key column and
-    all its values among the changes, by which rows of the table are left out before they are shuffled; only where they
-    are few. ``truncated_lsn``: rows older than this go.
+    all its values among the changes, by which files are skipped as well; only where they are few. ``slots``: by which
+    rows of the table are left out before they are shuffled. ``truncated_lsn``: rows older than this go.
     """
 
     target: str
@@ -37,6 +38,7 @@ class MergePlan:
     kept: tuple[str, ...] = ()
     bounds: Mapping[str, tuple[Any, Any]] | None = None
     among: tuple[str, tuple[Any, ...]] | None = None
+    slots: Slots | None = None
     truncated_lsn: int | None = None
     resynced_from: Mapping[int, int] = field(default_factory=dict)
 
@@ -48,11 +50,6 @@ def merge_sql(plan: MergePlan) -> str:
     while a change that was being made meanwhile may have an older position, and comes after it.
     """
     return _merge(plan, *_matched(plan), _insert(plan, " AND ".join(_insertable(plan))))
-
-
-def matched_sql(plan: MergePlan) -> str:
-    """The same of changes whose keys the table has."""
-    return _merge(plan, *_matched(plan))
 
 
 def exchange_sql(plan: MergePlan) -> str:
@@ -72,31 +69,25 @@ def before(positions: Mapping[int, int], row: str = "") -> str:
     return " OR ".join(conditions) or "false"
 
 
-def append_sql(plan: MergePlan, known: str | None = None) -> str:
-    """The INSERT for a table of which no row is touched, of changes whose keys the view ``known`` hasn't got."""
+def append_sql(plan: MergePlan) -> str:
+    """The INSERT for a table of which no row is touched."""
     names = ", ".join(quote(name) for name in [*plan.columns, *TECHNICAL])
-    new = ""
-    if known is not None:
-        same = " AND ".join(f"k.{quote(key)} = c.{quote(key)}" for key in plan.keys)
-        new = f" LEFT ANTI JOIN {known} AS k ON {same}"
     where = " AND ".join(_insertable(plan))
-    return f"INSERT INTO {plan.target} ({names}) SELECT {names} FROM {plan.changes} AS c{new} WHERE {where}"
-
-
-def known_sql(plan: MergePlan) -> str:
-    """The keys of the changes that the table has."""
-    keys = ", ".join(f"t.{quote(key)}" for key in plan.keys)
-    return f"SELECT {keys} FROM {plan.target} AS t JOIN {plan.changes} AS c ON {_same(plan)}"
+    return f"INSERT INTO {plan.target} ({names}) SELECT {names} FROM {plan.changes} AS c WHERE {where}"
 
 
 def commit(
-    session: SparkSession, statement: str, summary: Mapping[str, str], settings: Mapping[str, str] = NO_SETTINGS
+    session: SparkSession,
+    statement: str,
+    summary: Mapping[str, str],
+    settings: Mapping[str, str] = NO_SETTINGS,
+    parameters: Mapping[str, Any] | None = None,
 ) -> None:
-    """Run ``statement`` so that its one commit carries ``summary``, with the session's ``settings`` changed meanwhile.
-    The session must serve one statement at a time.
+    """Run ``statement`` with its named ``parameters`` so that its one commit carries ``summary``, with the session's
+    ``settings`` changed meanwhile. The session must serve one statement at a time.
     """
     with configured(session, {**{SNAPSHOT_PROPERTY + key: value for key, value in summary.items()}, **settings}):
-        session.sql(statement)
+        session.sql(statement, dict(parameters) if parameters else None)
 
 
 @contextmanager
@@ -125,7 +116,7 @@ def _merge(plan: MergePlan, *actions: str) -> str:
 def _same(plan: MergePlan) -> str:
     """The condition for a row of the table that has a change's key."""
     same = [f"t.{quote(k)} = c.{quote(k)}" for k in plan.keys]
-    return " AND ".join([*same, *_bounds(plan), *_among(plan)])
+    return " AND ".join([*same, *_bounds(plan), *_among(plan), *_passes(plan)])
 
 
 def _matched(plan: MergePlan) -> list[str]:
@@ -170,6 +161,10 @@ def _among(plan: MergePlan) -> list[str]:
     # A text could be a uuid in the table, which Iceberg 1.11 prunes wrongly: concat keeps the list from being pushed.
     column = f"concat(t.{quote(key)}, '')" if isinstance(values[0], str) else f"t.{quote(key)}"
     return [f"{column} IN ({', '.join(_literal(value) for value in values)})"]
+
+
+def _passes(plan: MergePlan) -> list[str]:
+    return [plan.slots.passes("t")] if plan.slots is not None else []
 
 
 def _literal(value: Any) -> str:

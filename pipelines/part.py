@@ -11,6 +11,7 @@ from pipelines import ledger
 from pipelines.frames import persisted
 from pipelines.iceberg import LakeTable
 from pipelines.profile import TopicProfile
+from pipelines.sieve import Slots
 from pipelines.sources.postgres.envelope import TableShape
 from pipelines.sources.postgres.schema_log import TableVersions
 
@@ -101,9 +102,9 @@ class Changes:
     """A part's changes that can be merged into its table, which has their columns by now.
 
     ``good``: rows of :mod:`pipelines.decode` without a problem, without truncates and what a truncate made void;
-    ``facts``: see :mod:`pipelines.facts`. ``truncated_lsn``: rows of the table that are older go; None: no truncate is
-    among the changes. ``resynced_from``: where a resync that runs began to read rows again. ``settled``: ``good`` has
-    every live row, and none is overtaken but by another of its key.
+    ``facts``, ``slots``: see :mod:`pipelines.facts`. ``truncated_lsn``: rows of the table that are older go; None: no
+    truncate is among the changes. ``resynced_from``: where a resync that runs began to read rows again. ``settled``:
+    ``good`` has every live row, and none is overtaken but by another of its key.
     """
 
     part: Part
@@ -111,6 +112,7 @@ class Changes:
     shape: TableShape
     keys: tuple[str, ...]
     facts: Row
+    slots: Slots | None
     table: LakeTable
     truncated_lsn: int | None
     resynced_from: ledger.Positions

@@ -14,6 +14,7 @@ from pipelines.admit import TRUNCATE
 from pipelines.changes import admitted, decoded
 from pipelines.clock import check_clock
 from pipelines.deadletters import DeadLetters, rejected, undecodable, within
+from pipelines.facts import slots
 from pipelines.iceberg import Lake, LakeTable
 from pipelines.layout import Layout
 from pipelines.parking import Parking
@@ -23,6 +24,7 @@ from pipelines.profile import TopicProfile
 from pipelines.rekey import KeyChanged
 from pipelines.resyncs import Resync, Resyncs, check_lost, check_partitions, remove_stale
 from pipelines.schema_plan import Change, target
+from pipelines.sieve import Slots
 from pipelines.sources.postgres.envelope import TableShape
 from pipelines.sources.postgres.schema_log import TableVersions
 from pipelines.spec import SchemaPolicy
@@ -269,7 +271,8 @@ class TableMirror:
         shape, keys = replace(found.shape, columns=wanted.columns), wanted.keys
         with part.outcome.stage("decode"):
             rows = decoded(part.raw, found, wanted, versions, self._topic.placeholder)
-            rows, facts = admitted(rows, part.raw, shape, keys, self._parking.of(self._topic.name), part.few)
+            waiting, sifted = self._parking.of(self._topic.name), slots(part, shape, keys, self._table)
+            rows, facts = admitted(rows, part, shape, keys, waiting, sifted)
         wider = None if part.whole else self._topic.wider(part, self._account.known, facts, keys)
         if wider is not None:
             rows.unpersist()
@@ -280,7 +283,7 @@ class TableMirror:
             letters = [rejected(part.raw, rows.where(F.col("problem").isNotNull()))] if facts.dead else []
             if facts.live or facts.truncated is not None:
                 fit = partial(evolve.fit, wanted=wanted, versions=versions, shape=found.shape)
-                self._merge(self._mergeable(part, rows, shape, keys, facts, fit), letters)
+                self._merge(self._mergeable(part, rows, shape, keys, facts, sifted, fit), letters)
             else:
                 self._bury(part, letters)
                 counts = ledger.Counts(dead_lettered=facts.dead, tombstones=part.seen.tombstones)
@@ -300,7 +303,7 @@ class TableMirror:
 
     def _mergeable(
         self, part: Part, rows: DataFrame, shape: TableShape, keys: tuple[str, ...], facts: Row,
-        fit: Callable[[Lake, LakeTable], list[Change]],
+        sifted: Slots | None, fit: Callable[[Lake, LakeTable], list[Change]],
     ) -> Changes:  # fmt: skip
         """The good ones of ``rows``, for a table that exists and has their columns."""
         good = rows.where(F.col("problem").isNull() & (F.col("op") != TRUNCATE))
@@ -319,7 +322,7 @@ class TableMirror:
             evolve.backfill(part.session, table)
         resync = self._resync
         resynced_from = resync.start if resync is not None and resync.runs(self._account.known) else {}
-        return Changes(part, good, shape, keys, facts, table, cleared, resynced_from, settled)
+        return Changes(part, good, shape, keys, facts, sifted, table, cleared, resynced_from, settled)
 
     def _arrange(self, lake: Lake, table: LakeTable, outcome: Outcome, again: bool) -> None:
         """Once, and whenever the columns change. A layout that can't be had is told, and keeps nobody from merging."""

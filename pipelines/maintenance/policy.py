@@ -23,7 +23,7 @@ class Upkeep(BaseModel):
 
     target_file_mib: int = Field(default=512, ge=8)
     scan_cost: float = Field(default=1.15, gt=1)
-    files: int = Field(default=12, ge=2)
+    files: int = Field(default=8, ge=2)
     delete_share: float = Field(default=0.1, gt=0, le=1)
     sort: Literal["none", "key"] = "none"
     manifests: int = Field(default=40, ge=2)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from pipelines import apart, ledger, part
+from pipelines import facts, ledger, part
 from pipelines.errors import StopPipeline
 from pipelines.ledger import Counts
 from tests.unit.pipelines.events import event, value_schema, wire
@@ -122,14 +122,15 @@ def test_table_after_batches_and_after_a_replay_of_everything(spark: SparkSessio
 
 
 @pytest.mark.parametrize(
-    ("few_records", "large_rows"), [(part.FEW_RECORDS, apart.LARGE_ROWS), (0, apart.LARGE_ROWS), (0, 1)],
-    ids=["few", "many", "many into a large table"],
+    ("few_records", "listed"),
+    [(part.FEW_RECORDS, facts.MOST_LISTED), (0, facts.MOST_LISTED), (part.FEW_RECORDS, 0), (0, 0)],
+    ids=["few, listed", "many, neither listed nor sifted", "few, sifted", "many, sifted"],
 )  # fmt: skip
 def test_every_record_is_counted_as_what_became_of_it(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, few_records: int, large_rows: int
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, few_records: int, listed: int
 ) -> None:
     monkeypatch.setattr(part, "FEW_RECORDS", few_records)
-    monkeypatch.setattr(apart, "LARGE_ROWS", large_rows)
+    monkeypatch.setattr(facts, "MOST_LISTED", listed)
     topic = Topic(spark)
     mirror = topic.mirror()
     topic.apply(mirror, topic.batch([create(1, 1, "a"), update(2, 1, "b"), create(3, 2, "c"), poison(b"x")]), 0)

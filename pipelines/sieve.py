@@ -1,0 +1,52 @@
+"""Sieve: what tells of most rows of a table, without a look at the changes, that none of these concerns them.
+
+Each key has a slot, by its hash. The sieve says which slots changed keys have; a row of another slot needn't be
+shuffled. It is one value in the statement, so that it costs the planner nothing, however many keys there are: unlike a
+list of them. See infra/decisions/031-a-sieve-of-keys.md.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from pipelines.identifiers import quote
+
+# For each key, so that of the rows that aren't concerned one in 32 passes; but no more than a sieve of 600 KB has.
+SLOTS_PER_KEY, MOST_SLOTS = 32, 1 << 22
+# Of a byte that Spark can take for a character.
+BITS = 7
+PARAMETER = "sieve"
+
+
+@dataclass(frozen=True)
+class Slots:
+    """The slots of a table's key, or of those of its columns that have a hash of their own: ``keys``."""
+
+    keys: tuple[str, ...]
+    count: int
+
+    @classmethod
+    def of(cls, keys: Sequence[str], changes: int) -> "Slots":
+        """As many as are worth it for so many changes."""
+        return cls(tuple(keys), min(MOST_SLOTS, SLOTS_PER_KEY * changes))
+
+    def slot(self, row: Column) -> Column:
+        """The slot of a row's key."""
+        values = [row.getField(key) for key in self.keys]
+        return F.pmod(F.xxhash64(*values), F.lit(self.count)).cast("int")
+
+    def sieve(self, taken: Iterable[int]) -> bytes:
+        """What :meth:`passes` looks into: a bit a slot."""
+        found = bytearray(self.count // BITS + 1)
+        for slot in taken:
+            found[slot // BITS] |= 1 << slot % BITS
+        return bytes(found)
+
+    def passes(self, row: str) -> str:
+        """The condition, in SQL, for a row whose slot is taken in the parameter :data:`PARAMETER`."""
+        values = ", ".join(f"{row}.{quote(key)}" for key in self.keys)
+        slot = f"CAST(pmod(xxhash64({values}), {self.count:d}) AS INT)"
+        byte = f"ascii(CAST(substring(:{PARAMETER}, {slot} DIV {BITS} + 1, 1) AS STRING))"
+        return f"bit_get({byte}, {slot} % {BITS}) = 1"
