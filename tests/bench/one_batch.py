@@ -8,6 +8,8 @@ import json
 import random
 import statistics
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any
@@ -23,6 +25,7 @@ from pipelines.layout import Layout
 from pipelines.part import Outcome, Part, gathered
 from pipelines.profile import profile
 from pipelines.table import TableMirror
+from tests.bench.workloads.wide import PICKS, Distribution
 from tests.unit.pipelines.harness import Topic, create, delete, update
 from tests.unit.pipelines.local import QUICK_COMPILER, local_session
 
@@ -37,6 +40,7 @@ def measure(
     changes: Annotated[int, typer.Option(min=1, help="Changes a batch.")] = 50,
     rows: Annotated[int, typer.Option(min=1, help="Rows of the table at first.")] = 20_000,
     batches: Annotated[int, typer.Option(min=1, help="Batches measured.")] = 20,
+    distribution: Annotated[Distribution, typer.Option(help="Which keys are changed.")] = "uniform",
     partition: Annotated[
         list[str] | None, typer.Option(help="A term of the table's layout, such as bucket(8, id).")
     ] = None,
@@ -44,7 +48,7 @@ def measure(
     seed: Annotated[int, typer.Option()] = 1,
     as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> None:
-    """Measure batches of a fifth inserts, three quarters updates and some deletes, of keys all over the table."""
+    """Measure batches of a fifth inserts, three quarters updates and some deletes."""
     with TemporaryDirectory() as folder:
         spark = local_session(Path(folder), java_options, "2g")
         # As it is for the batches of a stream.
@@ -52,14 +56,17 @@ def measure(
         topic = Topic(spark)
         mirror = topic.mirror(layout=Layout(partition=tuple(partition or ())))
         _fill(topic, mirror, rows)
-        samples = _samples(topic, mirror, changes, rows, batches, random.Random(seed))
+        chance = random.Random(seed)
+        pick = partial(PICKS[distribution], chance, rows, rows)
+        samples = _samples(topic, mirror, changes, rows, batches, chance, pick)
     names = list(dict.fromkeys(name for sample in samples for name in sample))
     found = {name: round(statistics.median(s.get(name, 0.0) for s in samples), 3) for name in names}
     if as_json:
-        told = {"changes": changes, "rows": rows, "batches": batches, "partition": partition or [], "seconds": found}
+        told = {"changes": changes, "rows": rows, "batches": batches, "distribution": distribution,
+                "partition": partition or [], "seconds": found}  # fmt: skip
         typer.echo(json.dumps(told))
         return
-    table = Table("what", "s", title=f"one batch of {changes} changes, table of {rows:,} rows")
+    table = Table("what", "s", title=f"one batch of {changes:,} {distribution} changes, table of {rows:,} rows")
     for name, seconds in found.items():
         table.add_row(name, f"{seconds:.3f}")
     Console().print(table)
@@ -75,8 +82,9 @@ def _fill(topic: Topic, mirror: TableMirror, rows: int) -> None:
 
 
 def _samples(
-    topic: Topic, mirror: TableMirror, changes: int, rows: int, batches: int, chance: random.Random
-) -> list[Sample]:
+    topic: Topic, mirror: TableMirror, changes: int, rows: int, batches: int, chance: random.Random,
+    pick: Callable[[], int],
+) -> list[Sample]:  # fmt: skip
     session, me = topic.spark.newSession(), psutil.Process()
     (jvm,) = [child for child in me.children(recursive=True) if child.name() == "java"]
     lsn, key, samples = rows, rows, []
@@ -88,9 +96,9 @@ def _samples(
                 key += 1
                 events.append(create(lsn, key, "new", "d" * 20))
             elif what < CREATES + DELETES:
-                events.append(delete(lsn, chance.randrange(rows)))
+                events.append(delete(lsn, pick()))
             else:
-                events.append(update(lsn, chance.randrange(rows), "changed", "e" * 20))
+                events.append(update(lsn, pick(), "changed", "e" * 20))
         topic.batch(events).count()
         before = (_cpu(jvm), _cpu(me), time.monotonic())
         stages = _mirror(topic, mirror, session, number)

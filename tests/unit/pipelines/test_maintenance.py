@@ -136,6 +136,29 @@ def test_rows_and_ledger_survive_their_upkeep(spark: SparkSession) -> None:
     assert {key: name for key, name, _ in topic.rows()}[1] == "z"
 
 
+def test_delete_files_are_made_one_where_their_data_file_stays(spark: SparkSession) -> None:
+    topic, policy = Topic(spark), Upkeep(files=3, delete_share=0.5)
+    mirror = topic.mirror()
+    topic.apply(mirror, topic.batch([create(n, n, "a" * 20) for n in range(1, 2_001)]), 0)
+    for number in range(1, 5):
+        topic.apply(mirror, topic.batch([delete(3_000 + number, number)]), number)
+    keeper, account = Keeper(policy), Account("mirror")
+    account.look(Lake(spark), "shop", topic.table)
+    rows, written = topic.rows(), _data_files(topic)
+    (due,) = keeper.due(account.table, spark)
+    done = keeper.do(due, account.table, spark, telling(account))
+    assert (done.before.data_files, done.before.delete_files) == (2, 4), "a task of each core wrote a file"
+    assert (done.after.deleted, topic.rows()) == (4, rows)
+    assert done.after.delete_files <= done.after.data_files
+    assert _data_files(topic) == written, "the data files needn't be written anew"
+    assert keeper.due(account.table, spark) == []
+    topic.assert_ledger_is_whole()
+
+
+def _data_files(topic: Topic) -> set[str]:
+    return {row.file_path for row in topic.spark.table(f"lake.shop.{topic.table}.data_files").collect()}
+
+
 def test_a_file_that_no_snapshot_knows_goes_once_it_is_old(spark: SparkSession) -> None:
     topic = Topic(spark)
     topic.apply(topic.mirror(), topic.batch([create(1, 1, "a")]), 0)
