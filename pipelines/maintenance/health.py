@@ -7,8 +7,8 @@ from dataclasses import dataclass
 MIB = 2**20
 # What opening a file costs a reader, as so many bytes read: 5 to 10 ms of DuckDB's, with MinIO on the same machine.
 OPEN_BYTES = 2 * MIB
-FILES_BEFORE_FULL_SIZE = 16
-SMALLEST_TARGET = 8 * MIB
+FILES_BEFORE_FULL_SIZE = 8
+SMALLEST_TARGET = 16 * MIB
 
 
 @dataclass(frozen=True)

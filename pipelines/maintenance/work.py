@@ -19,8 +19,6 @@ from pipelines.maintenance.policy import Upkeep
 
 # What a compaction rewrites at once, so that a batch doesn't wait for long: what is left is the next one's.
 GROUP_BYTES = 256 * MIB
-# How many delete files there may be for each data file, before those of each are made one.
-MANY_DELETE_FILES = 2
 # The tag of the snapshot whose values were counted last.
 COUNTED = "lakehouse-statistics"
 
@@ -39,7 +37,7 @@ def compact(session: SparkSession, table: LakeTable, policy: Upkeep, found: Heal
     target = found.target_bytes(policy.target_file_mib * MIB)
     options = {
         "target-file-size-bytes": target, "min-file-size-bytes": target // 2,
-        # A file that is larger than it need be costs no reader anything.
+        # A file that is larger than it need be costs no reader anything; to split it costs much.
         "max-file-size-bytes": 2 * policy.target_file_mib * MIB,
         # Of a table with partitions those that need it, not each that has a second file.
         "min-input-files": max(2, policy.files // 2) if found.parts else 2,
@@ -57,22 +55,7 @@ def compact(session: SparkSession, table: LakeTable, policy: Upkeep, found: Heal
     table.java.refresh()
     removed = int(result.rewrittenDataFilesCount()) + int(result.removedDeleteFilesCount())
     removed += _drop_useless_deletes(session, table)
-    done = Done(removed, int(result.addedDataFilesCount()), int(result.rewrittenBytesCount()))
-    return _merge_deletes(session, table, done)
-
-
-def _merge_deletes(session: SparkSession, table: LakeTable, done: Done) -> Done:
-    """Make one delete file of those of each data file, once the table has twice as many as data files."""
-    table.java.refresh()
-    if int(table.summary["total-delete-files"]) <= MANY_DELETE_FILES * int(table.summary["total-data-files"]):
-        return done
-    options = {"rewrite-all": "true", "max-file-group-size-bytes": GROUP_BYTES}
-    result = _with(_actions(session).rewritePositionDeletes(table.java), options).execute()
-    table.java.refresh()
-    return Done(
-        done.removed + int(result.rewrittenDeleteFilesCount()), done.added + int(result.addedDeleteFilesCount()),
-        done.bytes + int(result.rewrittenBytesCount()),
-    )  # fmt: skip
+    return Done(removed, int(result.addedDataFilesCount()), int(result.rewrittenBytesCount()))
 
 
 def _drop_useless_deletes(session: SparkSession, table: LakeTable) -> int:
