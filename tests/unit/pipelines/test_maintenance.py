@@ -148,7 +148,7 @@ def test_files_that_are_large_enough_are_left_alone(spark: SparkSession) -> None
     account.look(Lake(spark), "shop", topic.table)
     assert (account.table.summary["total-data-files"], account.table.summary["total-delete-files"]) == ("5", "1")
     rows = topic.rows()
-    # The first file is larger as files of such a table shall be.
+    # The first file is larger than files of such a table shall be.
     with patch.object(health, "SMALLEST_TARGET", int(account.table.summary["total-files-size"]) // 3):
         (due,) = keeper.due(account.table, spark)
         done = keeper.do(due, account.table, spark, telling(account))

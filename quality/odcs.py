@@ -1,0 +1,86 @@
+"""ODCS: contract files, read and checked against the standard's own schema, as its publisher packages it."""
+
+import json
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import yaml
+from jsonschema import Draft201909Validator
+from jsonschema.exceptions import ValidationError, best_match
+from open_data_contract_standard.model import OpenDataContractStandard
+
+from quality.contract import Contract, ContractError, contract_of
+
+DIRECTORY = Path(__file__).parent / "contracts"
+SUFFIXES = (".yaml", ".yml")
+
+
+def load(directory: Path = DIRECTORY) -> dict[tuple[str, str], Contract]:
+    """Table (schema and name) to its contract. Raises ContractError for the first file that can't be used."""
+    found: dict[tuple[str, str], Contract] = {}
+    files: dict[tuple[str, str], Path] = {}
+    for path in files_in(directory):
+        contract = read(path)
+        if contract.table in files:
+            raise ContractError(
+                f"{path}: {contract.source_name} has a contract already, {files[contract.table]}. Keep one of the two."
+            )
+        found[contract.table], files[contract.table] = contract, path
+    return found
+
+
+def files_in(directory: Path) -> Iterator[Path]:
+    """The contract files of a folder, by name."""
+    return (path for path in sorted(directory.glob("*")) if path.suffix in SUFFIXES)
+
+
+def read(path: Path) -> Contract:
+    """One file's contract. Raises ContractError."""
+    try:
+        document = parse(path.read_text(encoding="utf-8"))
+        return contract_of(document)
+    except (OSError, UnicodeDecodeError) as error:
+        raise ContractError(f"{path} can't be read: {error}") from error
+    except ContractError as error:
+        raise ContractError(f"{path}: {error}") from error
+
+
+def parse(text: str) -> OpenDataContractStandard:
+    """A document that the standard's schema allows. Raises ContractError, which names the place in it."""
+    try:
+        data = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ContractError(f"not YAML: {error}") from error
+    if not isinstance(data, Mapping):
+        raise ContractError("not a contract: the file has no fields")
+    _name_untyped(data)
+    wrong = best_match(_validator().iter_errors(data))
+    if wrong is not None:
+        raise ContractError(_complaint(wrong))
+    return OpenDataContractStandard.model_validate(data)
+
+
+def _name_untyped(data: Mapping[str, Any]) -> None:
+    """Raise ContractError for a column without a type, of which the standard's schema would say that it isn't a map."""
+    tables = data.get("schema")
+    for number, table in enumerate(tables if isinstance(tables, list) else []):
+        columns = table.get("properties") if isinstance(table, Mapping) else None
+        for place, column in enumerate(columns if isinstance(columns, list) else []):
+            if isinstance(column, Mapping) and "logicalType" not in column:
+                raise ContractError(
+                    f"schema[{number}].properties[{place}] ({column.get('name')}): it has no logicalType"
+                )
+
+
+def _complaint(error: ValidationError) -> str:
+    place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.absolute_path).lstrip(".")
+    return f"{place or 'the file'}: {error.message}"
+
+
+@cache
+def _validator() -> Any:
+    schema = files("open_data_contract_standard") / "schema.json"
+    return Draft201909Validator(json.loads(schema.read_text(encoding="utf-8")))

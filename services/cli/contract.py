@@ -1,0 +1,178 @@
+"""`lakehouse contract`: what is promised of tables, made from the source and compared with source and lake."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import psycopg
+import typer
+from rich.table import Table
+
+from pipelines import spec
+from quality import odcs
+from quality.contract import Contract, ContractError
+from services.cli.output import CHECK_FAILED, UNUSABLE, expected_errors, fail, out, print_json
+from services.contracts.described import NoSuchTable, describe
+from services.contracts.diff import Difference, differences
+from services.contracts.starter import starter
+from services.verify.lake import open_catalog, tables
+from services.verify.settings import StackSettings
+
+app = typer.Typer(help="Contracts of tables.", no_args_is_help=True, rich_markup_mode="markdown")
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+Folder = Annotated[Path, typer.Option("--in", help="The folder of contract files.")]
+TableName = Annotated[str, typer.Argument(metavar="TABLE", help="`orders` or `public.orders`.")]
+
+INIT_HELP = """Write the contract that a table could have today, as a draft in the Open Data Contract Standard.
+
+Its columns, types, keys, allowed values and constraints are the source's; who owns it, what is personal in it and what
+becomes of a row that breaks a rule are for its owner to say. Examples:
+
+    lakehouse contract init orders
+
+    lakehouse contract init public.orders --in /tmp/contracts --force
+"""
+
+DIFF_HELP = """Compare contracts with the source and the lake as they are now. All of them unless some are named.
+
+Exit code 1 if anything is breaking: a promise that isn't so. For a company's own migrations, in their CI. Examples:
+
+    lakehouse contract diff
+
+    lakehouse contract diff orders customers --json | jq '.contracts[].differences[] | select(.breaking)'
+"""
+
+CHECK_HELP = """Read every contract file and say whether it can be used. Needs no stack.
+
+Exit code 2 if one can't be. Examples:
+
+    lakehouse contract check
+
+    lakehouse contract check --in contracts/ --json
+"""
+
+
+@app.command("init", help=INIT_HELP)
+def init(
+    table: TableName,
+    folder: Folder = odcs.DIRECTORY,
+    force: Annotated[bool, typer.Option(help="Overwrite the file that is there.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write a draft."""
+    with expected_errors(as_json):
+        settings = StackSettings.load()
+        specs = spec.load()
+        with _source(settings) as connection:
+            found = describe(connection, _split(settings, connection, table))
+        path = folder / f"{found.schema}.{found.name}.yaml"
+        document = starter(settings.source_name, found, specs.freshness(found.schema, found.name)).to_yaml()
+        odcs.parse(document)
+        if path.exists() and not force:
+            fail(f"{path} is there already. --force overwrites it.", UNUSABLE, as_json)
+        folder.mkdir(parents=True, exist_ok=True)
+        path.write_text(document, encoding="utf-8")
+    if as_json:
+        print_json({"file": str(path), "table": f"{found.schema}.{found.name}", "columns": len(found.columns)})
+    else:
+        out.print(f"Wrote {path}: {len(found.columns)} columns. Name its owner, then `lakehouse contract diff`.",
+                  highlight=False)  # fmt: skip
+
+
+@app.command("check", help=CHECK_HELP)
+def check(folder: Folder = odcs.DIRECTORY, as_json: AsJson = False) -> None:
+    """Read the files."""
+    found = _contracts(folder, [], as_json)
+    if as_json:
+        print_json({"contracts": [_told(contract) for contract in found]})
+        return
+    grid = Table("table", "version", "status", "owner", "columns", "rules", "freshness")
+    for contract in found:
+        freshness = "-" if contract.freshness_seconds is None else f"{contract.freshness_seconds:g} s"
+        grid.add_row(contract.source_name, contract.version, contract.status, contract.owner or "-",
+                     str(len(contract.columns)), str(len(contract.rules)), freshness)  # fmt: skip
+    out.print(grid if found else f"There are no contracts in {folder}. `lakehouse contract init TABLE` writes one.")
+
+
+@app.command("diff", help=DIFF_HELP)
+def diff(
+    names: Annotated[list[str] | None, typer.Argument(metavar="[TABLE]...")] = None,
+    folder: Folder = odcs.DIRECTORY,
+    as_json: AsJson = False,
+) -> None:
+    """Compare."""
+    contracts = _contracts(folder, names or [], as_json)
+    with expected_errors(as_json):
+        settings = StackSettings.load()
+        lake = {
+            (str(t.properties.get("lakehouse.source-schema")), str(t.properties.get("lakehouse.source-table"))): t
+            for t in tables(open_catalog(settings), settings)
+        }
+        found = []
+        with _source(settings) as connection:
+            for contract in contracts:
+                try:
+                    source = describe(connection, contract.table)
+                except NoSuchTable:
+                    source = None
+                there = lake.get(contract.table)
+                types = None if there is None else {f.name: str(f.field_type) for f in there.schema().fields}
+                found.append((contract, list(differences(contract, source, types))))
+    breaking = any(each.breaking for _, all_of_it in found for each in all_of_it)
+    if as_json:
+        print_json({"breaking": breaking, "contracts": [
+            {"table": contract.source_name, "version": contract.version, "differences": [asdict(d) for d in said]}
+            for contract, said in found
+        ]})  # fmt: skip
+    else:
+        _print(found)
+    if breaking:
+        raise typer.Exit(CHECK_FAILED)
+
+
+def _print(found: list[tuple[Contract, list[Difference]]]) -> None:
+    for contract, said in found:
+        broken = sum(each.breaking for each in said)
+        word = f"{broken} broken" if broken else "kept"
+        out.print(f"{contract.source_name} {contract.version}: {word}", highlight=False)
+        for each in said:
+            out.print(f"  {'✗' if each.breaking else '·'} {each}", highlight=False, markup=False)
+
+
+def _contracts(folder: Path, names: list[str], as_json: bool) -> list[Contract]:
+    try:
+        found = odcs.load(folder)
+    except ContractError as error:
+        fail(str(error), UNUSABLE, as_json)
+    wanted = [contract for contract in found.values() if not names or _is_named(contract, names)]
+    missing = [name for name in names if not any(_is_named(contract, [name]) for contract in wanted)]
+    if missing:
+        fail(f"{folder} has no contract of {', '.join(missing)}. `lakehouse contract init TABLE` writes one.",
+             UNUSABLE, as_json)  # fmt: skip
+    return wanted
+
+
+def _is_named(contract: Contract, names: list[str]) -> bool:
+    return contract.source_name in names or contract.table[1] in names
+
+
+def _told(contract: Contract) -> dict[str, Any]:
+    return {**asdict(contract), "table": contract.source_name}
+
+
+def _source(settings: StackSettings) -> psycopg.Connection:
+    return psycopg.connect(settings.source_conninfo.get_secret_value(), autocommit=True)
+
+
+def _split(settings: StackSettings, connection: psycopg.Connection, name: str) -> tuple[str, str]:
+    """The table's schema and name; of a name alone, the first captured schema that has it."""
+    schema, dot, table = name.partition(".")
+    if dot:
+        return schema, table
+    for schema in settings.schemas:
+        try:
+            describe(connection, (schema, name))
+        except NoSuchTable:
+            continue
+        return schema, name
+    raise NoSuchTable(f"no captured schema ({', '.join(settings.schemas)}) has a table {name}")

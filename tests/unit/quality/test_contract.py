@@ -1,0 +1,151 @@
+"""Contract files: what they promise, and what is said of one that can't be used."""
+
+from pathlib import Path
+from textwrap import dedent, indent
+
+import pytest
+
+from quality import odcs
+from quality.contract import Column, ContractError, Rule
+
+HEAD = """\
+apiVersion: v3.2.0
+kind: DataContract
+id: shop-public-orders
+version: 1.2.0
+status: active
+"""
+TEAM = """\
+team:
+  members:
+    - {username: order-team, role: Owner}
+    - {username: data-office, role: steward}
+"""
+SCHEMA = """\
+schema:
+  - name: orders
+    physicalName: public.orders
+    description: Orders, as customers place them.
+    properties:
+      - {name: order_id, physicalType: bigint, logicalType: integer, primaryKey: true, primaryKeyPosition: 1}
+      - name: total
+        physicalType: numeric(14,2)
+        logicalType: number
+        required: true
+        logicalTypeOptions: {minimum: 0, exclusiveMaximum: 1000000}
+        customProperties: [{property: onViolation, value: reject}]
+      - name: status
+        logicalType: string
+        enum: [{value: placed}, {value: paid}]
+      - name: note
+        logicalType: string
+        classification: personal
+        logicalTypeOptions: {maxLength: 500, pattern: "^[^<]*$", format: password}
+        customProperties: [{property: onViolation, value: null}]
+    quality:
+      - {type: library, metric: rowCount, mustBeGreaterThan: 0}
+      - type: custom
+        engine: lakehouse
+        name: paid orders cost something
+        implementation: status <> 'paid' OR total > 0
+        customProperties: [{property: onViolation, value: reject}]
+"""
+LEVELS = """\
+slaProperties:
+  - {property: freshness, value: 30, unit: s}
+  - {property: retention, value: 2, unit: y}
+"""
+
+
+def written(folder: Path, text: str, name: str = "orders.yaml") -> Path:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_what_a_contract_promises(tmp_path: Path) -> None:
+    written(tmp_path, HEAD + TEAM + SCHEMA + LEVELS)
+    (contract,) = odcs.load(tmp_path).values()
+    assert (contract.source_name, contract.version, contract.status) == ("public.orders", "1.2.0", "active")
+    assert (contract.owner, contract.steward) == ("order-team", "data-office")
+    assert (contract.freshness_seconds, contract.retention_seconds) == (30, 2 * 365 * 86400)
+    assert contract.key == ("order_id",)
+    assert contract.columns == (
+        Column("order_id", "bigint", "integer", key=1, required=True),
+        Column(
+            "total", "numeric(14,2)", "number", required=True, options={"minimum": 0, "exclusiveMaximum": 1000000},
+            on_violation="reject",
+        ),
+        Column("status", logical="string", allowed=("placed", "paid")),
+        Column(
+            "note", logical="string", options={"maxLength": 500, "pattern": "^[^<]*$"}, classification="personal",
+            on_violation="null",
+        ),
+    )  # fmt: skip
+    expected = Rule("paid orders cost something", "status <> 'paid' OR total > 0", "reject")
+    assert contract.rules == (expected,), "a check that isn't of one row doesn't concern the stream"
+
+
+def column(said: str = "", more: str = "") -> str:
+    """A contract of one column with these fields besides its name and type, and ``more`` after it."""
+    return f"{HEAD}schema:\n  - name: public.t\n    properties:\n      - {{name: a, logicalType: string{said}}}\n{more}"
+
+
+def rule(said: str) -> str:
+    return column(more=f"    quality:\n      - {{type: custom, engine: lakehouse, implementation: a > 0{said}}}\n")
+
+
+def acting(word: str) -> str:
+    return f", customProperties: [{{property: onViolation, value: {word}}}]"
+
+
+BAD = [
+    ("not YAML", "a: [", "not YAML"),
+    ("nothing", "", "the file has no fields"),
+    ("no version", HEAD.replace("version: 1.2.0\n", "") + SCHEMA, "'version' is a required property"),
+    ("another standard", HEAD.replace("v3.2.0", "v9") + SCHEMA, "apiVersion: 'v9' is not one of"),
+    ("an unknown field", HEAD + SCHEMA + "ownr: me\n", "'ownr' was unexpected"),
+    ("an unknown field of a column", column(", requird: true"), "'requird' was unexpected"),
+    ("a column without a type", column().replace(", logicalType: string", ""),
+     "schema[0].properties[0] (a): it has no logicalType"),
+    ("no table", HEAD, "schema has 0 tables"),
+    ("no schema in the name", column().replace("public.t", "t"), "write SCHEMA.TABLE"),
+    ("no columns", f"{HEAD}schema:\n  - name: public.t\n", "a table has columns"),
+    ("a column twice", column(more="      - {name: a, logicalType: date}\n"), "a more than once"),
+    ("an unknown action", column(acting("drop")),
+     "schema[0].properties[0] (a): onViolation is 'drop', not one of reject, null, warn"),
+    ("a required value nulled", column(f", required: true{acting('null')}"),
+     "which a column that is required can't be"),
+    ("a broken pattern", column(", logicalTypeOptions: {pattern: '('}"), "isn't a regular expression"),
+    ("a length that is none", column(", logicalTypeOptions: {maxLength: many}"),
+     "schema[0].properties[0].logicalTypeOptions.maxLength: 'many' is not of type 'integer'"),
+    ("a bound of a text", column(", logicalTypeOptions: {minimum: 1}"), "'minimum' was unexpected"),
+    ("a rule without a name", rule(""), "a rule for lakehouse has a name"),
+    ("a rule that nulls", rule(f", name: r{acting('null')}"), "but of which column"),
+    ("a unit nobody knows", HEAD + SCHEMA + LEVELS.replace("unit: s", "unit: fortnights"),
+     "freshness is 30 fortnights"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("label", "text", "said"), BAD, ids=[case[0] for case in BAD])
+def test_a_contract_that_cant_be_used_is_named_with_the_place(tmp_path: Path, label: str, text: str, said: str) -> None:
+    path = written(tmp_path, text)
+    with pytest.raises(ContractError) as raised:
+        odcs.load(tmp_path)
+    assert str(raised.value).startswith(f"{path}: ")
+    assert said in str(raised.value)
+
+
+def test_a_table_has_one_contract(tmp_path: Path) -> None:
+    first, second = (written(tmp_path, HEAD + SCHEMA, name) for name in ("a.yaml", "b.yml"))
+    written(tmp_path, "not a contract", "notes.txt")
+    with pytest.raises(ContractError, match="Keep one of the two") as raised:
+        odcs.load(tmp_path)
+    assert str(first) in str(raised.value)
+    assert str(second) in str(raised.value)
+
+
+def test_the_contracts_that_come_with_the_platform_can_be_used() -> None:
+    assert odcs.load().keys() == {
+        ("public", path.stem.removeprefix("public.")) for path in odcs.files_in(odcs.DIRECTORY)
+    }
