@@ -1,7 +1,6 @@
 """Contract files: what they promise, and what is said of one that can't be used."""
 
 from pathlib import Path
-from textwrap import dedent, indent
 
 import pytest
 
