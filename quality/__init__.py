@@ -1,1 +1,1 @@
-"""Contracts, expectation suites, and running them. Empty until contracts arrive."""
+"""Contracts: what is promised of tables, in Open Data Contract Standard files."""

@@ -1,0 +1,54 @@
+"""Contracts beside real tables: a first one from the source, and what is said once the source goes on without it."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.integration.stack import Stack
+
+pytestmark = pytest.mark.process
+
+
+def test_a_migration_that_breaks_a_promise_is_told(stack: Stack, tmp_path: Path) -> None:
+    stack.sql(
+        "CREATE TYPE promised_state AS ENUM ('open', 'closed')",
+        "CREATE TABLE promised (id bigint, line int, state promised_state NOT NULL, mail text UNIQUE, paid numeric(9,2),"
+        ' CONSTRAINT "paid more" CHECK (paid > 0), PRIMARY KEY (line, id))',
+        "COMMENT ON COLUMN promised.mail IS 'Where the bill goes'",
+        "INSERT INTO promised VALUES (1, 1, 'open', 'a', 1)",
+    )
+    stack.assert_equal("promised")
+    written = stack.lakehouse("contract", "init", "promised", "--in", str(tmp_path))
+    assert written == {"file": str(tmp_path / "public.promised.yaml"), "table": "public.promised", "columns": 5}
+    (found,) = stack.lakehouse("contract", "check", "--in", str(tmp_path))["contracts"]
+    assert [(c["name"], c["physical"], c["logical"], c["key"], c["required"], c["unique"]) for c in found["columns"]] == [
+        ("id", "bigint", "integer", 2, True, False), ("line", "integer", "integer", 1, True, False),
+        ("state", "promised_state", "string", 0, True, False), ("mail", "text", "string", 0, False, True),
+        ("paid", "numeric(9,2)", "number", 0, False, False),
+    ]  # fmt: skip
+    assert found["columns"][2]["allowed"] == ["open", "closed"]
+    assert found["columns"][3]["description"] == "Where the bill goes"
+    assert [rule["name"] for rule in found["rules"]] == ["paid more"]
+    again = stack.lakehouse("contract", "init", "promised", "--in", str(tmp_path), ok=(2,))
+    assert "--force overwrites it" in again["error"]
+    assert not stack.lakehouse("contract", "diff", "--in", str(tmp_path))["breaking"]
+
+    stack.sql(
+        "ALTER TABLE promised ALTER paid TYPE double precision, ADD note text, DROP CONSTRAINT promised_mail_key",
+        "ALTER TYPE promised_state ADD VALUE 'lost'",
+        "INSERT INTO promised VALUES (2, 1, 'lost', 'a', 1, 'new')",
+    )
+    stack.assert_equal("promised")
+    said = stack.lakehouse("contract", "diff", "promised", "--in", str(tmp_path), ok=(1,))
+    (compared,) = said["contracts"]
+    assert [(d["where"], d["column"], d["what"]) for d in compared["differences"] if d["breaking"]] == [
+        ("source", "state", "it may be lost there, too"),
+        ("source", "paid", "it is double precision, not numeric(9,2)"),
+    ]
+    assert {(d["where"], d["column"]) for d in compared["differences"] if not d["breaking"]} == {
+        ("source", "mail"), ("source", "note"), ("lake", "note"),
+    }  # fmt: skip
+
+
+def test_the_shops_contracts_are_kept(stack: Stack) -> None:
+    assert not stack.lakehouse("contract", "diff")["breaking"]
