@@ -13,7 +13,7 @@ SELECT a.attname, format_type(a.atttypid, a.atttypmod), coalesce(nullif(t.typbas
        t.typcategory, a.attnotnull, col_description(a.attrelid, a.attnum),
        ARRAY(SELECT e.enumlabel::text FROM pg_enum e WHERE e.enumtypid = t.oid ORDER BY e.enumsortorder),
        EXISTS (SELECT 1 FROM pg_index i WHERE i.indrelid = a.attrelid AND i.indisunique AND i.indpred IS NULL
-               AND i.indexprs IS NULL AND i.indkey::int2[] = ARRAY[a.attnum]),
+               AND i.indexprs IS NULL AND i.indnkeyatts = 1 AND i.indkey[0] = a.attnum),
        coalesce((SELECT array_position(i.indkey::int2[], a.attnum) + 1 FROM pg_index i
                  WHERE i.indrelid = a.attrelid AND i.indisprimary), 0),
        a.attgenerated <> ''

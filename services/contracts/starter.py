@@ -28,7 +28,7 @@ UNKNOWN = "to be named"
 
 def starter(source: str, table: DescribedTable, freshness_seconds: float) -> OpenDataContractStandard:
     """What the source says of the table, as a draft; ``source``: the connector's name; ``freshness_seconds``: what the
-    mirror's spec asks for. Who owns it nobody could know.
+    mirror's spec asks for. Who owns it nobody could know. Generated columns, which the lake hasn't got, are left out.
     """
     return OpenDataContractStandard(
         apiVersion=STANDARD, kind="DataContract", id=f"{source}-{table.schema}-{table.name}", version="0.1.0",
@@ -37,7 +37,7 @@ def starter(source: str, table: DescribedTable, freshness_seconds: float) -> Ope
         team=Team(members=[TeamMember(username=UNKNOWN, role=role) for role in ("owner", "steward")]),
         schema=[SchemaObject(
             name=table.name, physicalName=f"{table.schema}.{table.name}", physicalType="table",
-            description=table.comment, properties=[_property(column) for column in table.columns],
+            description=table.comment, properties=[_property(column) for column in table.columns if not column.generated],
             quality=[_check(*check) for check in table.checks] or None,
         )],
         slaProperties=[
