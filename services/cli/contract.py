@@ -10,7 +10,7 @@ from rich.table import Table
 
 from pipelines import spec
 from quality import odcs
-from quality.contract import Contract, ContractError
+from quality.contract import Contract
 from services.cli.output import CHECK_FAILED, UNUSABLE, expected_errors, fail, out, print_json
 from services.contracts.described import NoSuchTable, describe
 from services.contracts.diff import Difference, differences
@@ -140,10 +140,8 @@ def _print(found: list[tuple[Contract, list[Difference]]]) -> None:
 
 
 def _contracts(folder: Path, names: list[str], as_json: bool) -> list[Contract]:
-    try:
+    with expected_errors(as_json):
         found = odcs.load(folder)
-    except ContractError as error:
-        fail(str(error), UNUSABLE, as_json)
     wanted = [contract for contract in found.values() if not names or _is_named(contract, names)]
     missing = [name for name in names if not any(_is_named(contract, [name]) for contract in wanted)]
     if missing:

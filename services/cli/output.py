@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from pipelines.spec import SpecError
+from quality.contract import ContractError
 from services.errors import LakehouseError
 from services.verify.errors import NotCaughtUp
 from services.verify.progress import OnProgress
@@ -58,7 +59,7 @@ def expected_errors(as_json: bool = False) -> Iterator[None]:
         yield
     except NotCaughtUp as error:
         fail(str(error), CHECK_FAILED, as_json)
-    except (LakehouseError, SpecError) as error:
+    except (LakehouseError, SpecError, ContractError) as error:
         fail(str(error), UNUSABLE, as_json)
     except psycopg.Error as error:
         fail(f"PostgreSQL: {str(error).strip()}. See `make status`.", UNUSABLE, as_json)

@@ -16,6 +16,7 @@ from rich.table import Table
 
 from pipelines import spec
 from services.cli.output import UNUSABLE, age, expected_errors, fail, out, print_json, size
+from services.contracts.shown import Promise, promise
 from services.layout.present import layout_of
 from services.maintain.alerts import Condition, alerts, condition
 from services.maintain.tables import need_of, source_of
@@ -174,7 +175,7 @@ def _through(table: TableFacts, now: datetime) -> str:
     return f"{table.verified_through}, {age((now - table.verified_at).total_seconds())} ago"
 
 
-SHOW_HELP = """Show one table: columns, key, position per partition, files, health, and its newest snapshots.
+SHOW_HELP = """Show one table: columns, key, position per partition, files, health, contract, and its newest snapshots.
 
 TABLE is `orders`, `shop.orders` or `lake.shop.orders`. Examples:
 
@@ -193,10 +194,12 @@ def show_table(name: Annotated[str, typer.Argument(metavar="TABLE")], as_json: A
         found, history = facts(table, *_lags(settings), _verified(open_catalog(settings))), _history(table)
         health, warned = _health(table)
         layout, asked = layout_of(table), _asked(table)
+        promised = promise(source_of(table), {f.name: str(f.field_type) for f in table.schema().fields})
     if as_json:
         print_json({
             **asdict(found), "freshness_asked": asked, "layout": layout.model_dump(),
-            "health": health and asdict(health), "alerts": warned, "newest_snapshots": history,
+            "health": health and asdict(health), "alerts": warned, "contract": promised and asdict(promised),
+            "newest_snapshots": history,
         })  # fmt: skip
         return
     described = {
@@ -211,18 +214,30 @@ def show_table(name: Annotated[str, typer.Argument(metavar="TABLE")], as_json: A
         **({"held": found.held} if found.held else {}),
         "verified": f"through {_through(found, datetime.now(UTC))}; {found.differences:,} rows known to differ",
         **({"health": _described(health)} if health else {}),
+        **(_promised(promised) if promised else {"contract": "none; `lakehouse contract init` writes a first one"}),
     }
     for label, value in [*described.items(), *(("alert", text) for text in warned)]:
         out.print(f"{label:>10}  {value}", markup=False, highlight=False, soft_wrap=True)
-    columns = Table("column", "type", "")
+    columns = Table("column", "type", "", "class")
+    said, classes = (promised.columns, promised.classes) if promised else ({}, {})
     for column in found.columns:
-        columns.add_row(column["name"], column["type"], "key" if column["key"] else column["doc"] or "")
+        what = "key" if column["key"] else column["doc"] or said.get(column["name"], "")
+        columns.add_row(column["name"], column["type"], what, classes.get(column["name"], ""))
     out.print(columns)
     grid = Table("snapshot", "committed", "operation", "batch", "offsets")
     for item in history:
         grid.add_row(item["snapshot_id"], f"{item['committed_at']:%Y-%m-%d %H:%M:%S}", item["operation"],
                      item["batch"] or "-", item["offsets"] or "-")  # fmt: skip
     out.print(grid)
+
+
+def _promised(contract: Promise) -> dict[str, str]:
+    kept = "; ".join(contract.broken) or "kept"
+    return {
+        **({"about": contract.description} if contract.description else {}),
+        "owner": f"{contract.owner or '-'}; steward {contract.steward or '-'}",
+        "contract": f"{contract.version}, {contract.status}; fresh within {age(contract.freshness_seconds)}; {kept}",
+    }
 
 
 def _terms(terms: tuple[str, ...] | None) -> str:

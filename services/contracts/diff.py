@@ -1,6 +1,6 @@
 """Diff: where a contract, the source and the lake don't say the same. Pure."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from quality.contract import Column, Contract
@@ -44,7 +44,11 @@ def differences(
     if lake is None:
         yield Difference("lake", None, "there is no such table yet", breaking=False)
         return
-    generated = {column.name for column in source.columns if column.generated} if source else set()
+    yield from in_lake(contract, lake, {column.name for column in source.columns if column.generated} if source else ())
+
+
+def in_lake(contract: Contract, lake: Mapping[str, str], generated: Collection[str] = ()) -> Iterator[Difference]:
+    """Those of the lake's table alone. ``generated``: columns that the source computes."""
     for column in contract.columns:
         kind = lake.get(column.name)
         if kind is None and column.name in generated:

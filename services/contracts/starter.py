@@ -37,7 +37,8 @@ def starter(source: str, table: DescribedTable, freshness_seconds: float) -> Ope
         team=Team(members=[TeamMember(username=UNKNOWN, role=role) for role in ("owner", "steward")]),
         schema=[SchemaObject(
             name=table.name, physicalName=f"{table.schema}.{table.name}", physicalType="table",
-            description=table.comment, properties=[_property(column) for column in table.columns if not column.generated],
+            description=table.comment,
+            properties=[_property(column) for column in table.columns if not column.generated],
             quality=[_check(*check) for check in table.checks] or None,
         )],
         slaProperties=[

@@ -25,8 +25,8 @@ class Verdict:
 
 
 UNMEASURED = (
-    Verdict("scan as left of compacted, at any moment of 30 minutes", "≤ 1.2 x", "looked at after the load only", None),
-    Verdict("driver memory in 60 minutes at full rate", "flat", "only the peak is measured", None),
+    Verdict("scan as left of compacted, at any moment of 30 minutes", "≤ 1.2 x", "by `tests.bench.soak`", None),
+    Verdict("driver memory in 60 minutes at full rate", "flat", "by `tests.bench.soak`", None),
 )
 
 

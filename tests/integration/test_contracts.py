@@ -53,3 +53,6 @@ def test_a_migration_that_breaks_a_promise_is_told(stack: Stack, tmp_path: Path)
 
 def test_the_shops_contracts_are_kept(stack: Stack) -> None:
     assert not stack.lakehouse("contract", "diff")["breaking"]
+    shown = stack.lakehouse("table", "show", "customers")["contract"]
+    assert (shown["owner"], shown["status"], shown["broken"]) == ("customer-care", "active", [])
+    assert shown["classes"]["email"] == "personal"

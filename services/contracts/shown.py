@@ -1,0 +1,43 @@
+"""What `lakehouse table show` says of a table's contract."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from quality import odcs
+from quality.contract import Contract
+from services.contracts.diff import in_lake
+
+
+@dataclass(frozen=True)
+class Promise:
+    """A table's contract in short. ``broken``: what of it the lake's table doesn't keep; ``classes``: column to
+    classification; ``columns``: column to description.
+    """
+
+    version: str
+    status: str
+    owner: str | None
+    steward: str | None
+    description: str | None
+    freshness_seconds: float | None
+    retention_seconds: float | None
+    broken: list[str]
+    classes: dict[str, str]
+    columns: dict[str, str]
+
+
+def promise(source: tuple[str, str] | None, lake: Mapping[str, str]) -> Promise | None:
+    """That of a mirrored table; ``lake``: its columns' Iceberg types. None: it has none. Raises ContractError."""
+    contract = odcs.load().get(source) if source is not None else None
+    return None if contract is None else _promise(contract, lake)
+
+
+def _promise(contract: Contract, lake: Mapping[str, str]) -> Promise:
+    return Promise(
+        version=contract.version, status=contract.status, owner=contract.owner, steward=contract.steward,
+        description=contract.description, freshness_seconds=contract.freshness_seconds,
+        retention_seconds=contract.retention_seconds,
+        broken=[str(each) for each in in_lake(contract, lake) if each.breaking],
+        classes={c.name: c.classification for c in contract.columns if c.classification},
+        columns={c.name: c.description for c in contract.columns if c.description},
+    )  # fmt: skip
