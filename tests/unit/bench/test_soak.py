@@ -26,7 +26,7 @@ def test_memory_that_grows_is_told() -> None:
 def test_one_scan_that_costs_too_much_is_enough() -> None:
     verdicts = _soak(0).verdicts()
     assert [what for what, met in verdicts.items() if not met] == [
-        "a scan costs at most 1.2 times a compacted one at any moment: 1.31"
+        "a scan costs at most 1.2 times a compacted one at any moment: 1.31, median 1.18"
     ]
 
 
