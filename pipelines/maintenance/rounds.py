@@ -19,7 +19,7 @@ from pipelines.spec import Specs
 from pipelines.table import TableMirror
 
 # How many commits a table is looked at after; after how many it is even if the mirror has no time to spare.
-SOON, OVERDUE = 3, 12
+SOON, OVERDUE = 5, 12
 # The mirror's own, which are only ever appended to. (The verifier keeps its own small.)
 OWN_TABLES = (deadletters.TABLE, actions.TABLE, resyncs.TABLE, HISTORY, REQUESTS)
 LOOK_EVERY_SECONDS, WRITE_EVERY_SECONDS, ASK_EVERY_SECONDS = 600.0, 60.0, 5.0
