@@ -56,7 +56,7 @@ ENGINE_CONF = {
     "spark.sql.inMemoryColumnarStorage.compressed": "false",
     # Every table has stages of its own, and compiling one again costs more than running it.
     "spark.sql.codegen.cache.maxEntries": "5000",
-    # Of a plan in which a statement's parameters are (a sieve has up to 600 KB), its UI keeps no more than this.
+    # Of a plan in which a statement's parameters are (a sieve has up to a megabyte), its UI keeps no more than this.
     "spark.sql.maxPlanStringLength": "100000",
     # PySpark looks up the line of Python behind every expression, by several calls into the JVM each.
     "spark.python.sql.dataFrameDebugging.enabled": "false",

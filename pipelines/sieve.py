@@ -13,10 +13,8 @@ from pyspark.sql import functions as F
 
 from pipelines.identifiers import quote
 
-# For each key, so that of the rows that aren't concerned one in 32 passes; but no more than a sieve of 600 KB has.
-SLOTS_PER_KEY, MOST_SLOTS = 32, 1 << 22
-# Of a byte that Spark can take for a character.
-BITS = 7
+# For each key, so that of the rows that aren't concerned one in 16 passes; but no more than a sieve of a megabyte has.
+SLOTS_PER_KEY, MOST_SLOTS = 16, 1 << 20
 PARAMETER = "sieve"
 
 
@@ -38,15 +36,14 @@ class Slots:
         return F.pmod(F.xxhash64(*values), F.lit(self.count)).cast("int")
 
     def sieve(self, taken: Iterable[int]) -> bytes:
-        """What :meth:`passes` looks into: a bit a slot."""
-        found = bytearray(self.count // BITS + 1)
+        """What :meth:`passes` looks into: a byte a slot, since Spark takes long to get at a bit."""
+        found = bytearray(self.count)
         for slot in taken:
-            found[slot // BITS] |= 1 << slot % BITS
+            found[slot] = 1
         return bytes(found)
 
     def passes(self, row: str) -> str:
         """The condition, in SQL, for a row whose slot is taken in the parameter :data:`PARAMETER`."""
         values = ", ".join(f"{row}.{quote(key)}" for key in self.keys)
         slot = f"CAST(pmod(xxhash64({values}), {self.count:d}) AS INT)"
-        byte = f"ascii(CAST(substring(:{PARAMETER}, {slot} DIV {BITS} + 1, 1) AS STRING))"
-        return f"bit_get({byte}, {slot} % {BITS}) = 1"
+        return f"substring(:{PARAMETER}, {slot} + 1, 1) = X'01'"
