@@ -141,7 +141,7 @@ def _column(found: SchemaProperty, place: int) -> Column:
     key = (found.primaryKeyPosition or place) if found.primaryKey else 0
     action = _action(where, found.customProperties)
     required = bool(found.required) or bool(key)
-    if action == "null" and (required or key):
+    if action == "null" and required:
         raise ContractError(f"{where}: onViolation is null, which a column that is required can't be")
     return Column(
         name=name, physical=found.physicalType, logical=found.logicalType, key=max(key, 0), required=required,

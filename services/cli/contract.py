@@ -12,7 +12,7 @@ from pipelines import spec
 from quality import odcs
 from quality.contract import Contract
 from services.cli.output import CHECK_FAILED, UNUSABLE, expected_errors, fail, out, print_json
-from services.contracts.described import NoSuchTable, describe
+from services.contracts.described import DescribedTable, NoSuchTable, describe
 from services.contracts.diff import Difference, differences
 from services.contracts.starter import starter
 from services.verify.lake import open_catalog, tables
@@ -64,7 +64,7 @@ def init(
         settings = StackSettings.load()
         specs = spec.load()
         with _source(settings) as connection:
-            found = describe(connection, _split(settings, connection, table))
+            found = _described(settings, connection, table)
         path = folder / f"{found.schema}.{found.name}.yaml"
         document = starter(settings.source_name, found, specs.freshness(found.schema, found.name)).to_yaml()
         odcs.parse(document)
@@ -162,15 +162,14 @@ def _source(settings: StackSettings) -> psycopg.Connection:
     return psycopg.connect(settings.source_conninfo.get_secret_value(), autocommit=True)
 
 
-def _split(settings: StackSettings, connection: psycopg.Connection, name: str) -> tuple[str, str]:
-    """The table's schema and name; of a name alone, the first captured schema that has it."""
+def _described(settings: StackSettings, connection: psycopg.Connection, name: str) -> DescribedTable:
+    """The table of the source; of a name alone, that of the first captured schema that has it. Raises NoSuchTable."""
     schema, dot, table = name.partition(".")
     if dot:
-        return schema, table
+        return describe(connection, (schema, table))
     for schema in settings.schemas:
         try:
-            describe(connection, (schema, name))
+            return describe(connection, (schema, name))
         except NoSuchTable:
             continue
-        return schema, name
     raise NoSuchTable(f"no captured schema ({', '.join(settings.schemas)}) has a table {name}")
