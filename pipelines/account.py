@@ -1,5 +1,6 @@
 """Account: a table, and how much of its topic it holds: what its ledger says, and what was read beyond that."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from pipelines import ledger
@@ -63,19 +64,25 @@ class Account:
             self.enter_state(self.reached, batch)
 
     def enter(
-        self, part: Part, counts: ledger.Counts, write: Write | None = None, truncated_lsn: int | None = None
-    ) -> None:
+        self, part: Part, counts: ledger.Counts, write: Write | None = None, truncated_lsn: int | None = None,
+        broken: Mapping[str, int] | None = None,
+    ) -> None:  # fmt: skip
         """Commit the part's entry in the ledger, with the data that ``write`` writes, if it is given.
 
+        ``broken``: promise of the contract to how many of its records broke it.
         Without a table nothing is committed; the entry of the commit that creates it begins with this part.
         """
         part.outcome.counts += counts
+        for promise, count in (broken or {}).items():
+            part.outcome.broken[promise] = part.outcome.broken.get(promise, 0) + count
         self._untold += counts
         if self.table is None:
             return
         partitions = self.known.partitions or self.partitions
         reached = replace(self.known.after(part.offsets, truncated_lsn), partitions=partitions)
-        summary = ledger.summary(self._pipeline, part.batch, part.offsets, reached, self._untold, self._lost)
+        summary = ledger.summary(
+            self._pipeline, part.batch, part.offsets, reached, self._untold, self._lost, broken=broken
+        )
         with part.outcome.stage("merge"):
             if write is None:
                 self.table.commit_nothing(summary)

@@ -1,4 +1,6 @@
-"""Admit: which change rows go on, and which become dead letters. In this release: what can't be decoded or keyed."""
+"""Admit: which change rows go on, and which become dead letters. (What a table's contract says of them is asked by
+:mod:`pipelines.enforce`.)
+"""
 
 from collections.abc import Sequence
 
@@ -13,6 +15,9 @@ UNAVAILABLE = "unavailable_value"
 PARKED = "parked"
 WITHHELD = "schema_withheld"
 UNKNOWN_ROW = "unknown_row"
+BROKEN = "rule_broken"
+# The column with what each promise of a contract has found (see pipelines.enforce).
+FOUND_BROKEN = "broken"
 
 EXPLANATIONS = {
     "not_avro": "the value isn't in Confluent's wire format (a zero byte, a schema id, Avro)",
@@ -27,6 +32,7 @@ EXPLANATIONS = {
     UNKNOWN_OPERATION: "the operation isn't one of Debezium's",
     PARKED: "an earlier event of its key is a dead letter, behind which it waits",
     WITHHELD: "the row needs a change of the schema which the table's spec doesn't let it follow (discard_row)",
+    BROKEN: "the row breaks what its table's contract promises, and the contract says to reject it",
     UNKNOWN_ROW: "the table has no key, and no row of the lake equals the one that the event changes or deletes",
     UNAVAILABLE: "an unchanged value was left out of the event, and the lake has no earlier one",
 }

@@ -11,6 +11,8 @@ from pipelines.sources.postgres.envelope import SourceColumn, TableShape
 TECHNICAL_TYPES = {
     "_kafka_partition": "int", "_kafka_offset": "long", "_lsn": "long", "_committed_at": "timestamptz", "_op": "string",
 }  # fmt: skip
+# Begins what a column's comment says of values that the lake can't hold.
+INEXACT = "not exact; lost: "
 
 
 def iceberg_schema(shape: TableShape, keys: Sequence[str]) -> dict[str, Any]:
@@ -44,7 +46,7 @@ def identifies(columns: Sequence[SourceColumn], keys: Sequence[str]) -> tuple[st
 
 
 def _doc(column: SourceColumn) -> dict[str, str]:
-    return {"doc": f"not exact; lost: {column.type.lost}"} if column.type.lost else {}
+    return {"doc": f"{INEXACT}{column.type.lost}"} if column.type.lost else {}
 
 
 def steps(jvm: Any, found: Sequence[Change], columns: Sequence[SourceColumn]) -> list[Callable[[Any], Any]]:

@@ -36,6 +36,7 @@ from pipelines.spec import Specs
 from pipelines.table import Rules, TableMirror
 from pipelines.topic import Topic
 from pipelines.wanted import Wanted
+from quality.contract import Contract
 
 PIPELINE = "mirror"
 TABLES_SIDE_BY_SIDE = 5
@@ -47,8 +48,9 @@ class BatchMirror:
     """What ``foreachBatch`` calls. A batch ends with every table committed or held, or raises and is tried again."""
 
     def __init__(
-        self, spark: SparkSession, settings: MirrorSettings, stop: Event, log: BoundLogger, specs: Specs
-    ) -> None:
+        self, spark: SparkSession, settings: MirrorSettings, stop: Event, log: BoundLogger, specs: Specs,
+        contracts: Mapping[tuple[str, str], Contract],
+    ) -> None:  # fmt: skip
         self._settings, self._stop, self._log, self._holds = settings, stop, log, Holds()
         self._publisher = PositionPublisher(settings.kafka_bootstrap, log)
         self._pace, self._maintenance = Pace(specs.default_freshness), Maintenance(spark, specs, log)
@@ -59,7 +61,7 @@ class BatchMirror:
         self._offsets = OffsetLog(settings.checkpoint)
         self._schema_log = SchemaLog(settings.kafka_bootstrap, self._registry, settings.source_name)
         self._parking, self._resyncs = Parking(spark), Resyncs(spark)
-        self._specs = specs
+        self._specs, self._contracts = specs, contracts
         self._tables: dict[str, TableMirror] = {}
         # What was left out of the last batch, though that, or one before it, had something for them.
         self._left: set[str] = set()
@@ -160,6 +162,8 @@ class BatchMirror:
         for outcome in outcomes:
             if outcome.layout_refused:
                 self._log.warning("layout_refused", topic=outcome.topic, why=outcome.layout_refused)
+            for promise, why in outcome.not_enforced.items():
+                self._log.warning("not_enforced", topic=outcome.topic, promise=promise, why=why)
         return outcomes
 
     def _hold(self, topic: str, error: BaseException) -> None:
@@ -199,6 +203,7 @@ class BatchMirror:
             rules = Rules(
                 self._settings.source_name, PIPELINE, self._settings.dead_letter_share,
                 self._specs.schema_policy(*topic.table), self._specs.layout(*topic.table),
+                self._contracts.get(topic.table),
             )  # fmt: skip
             self._pace.know(seen.topic, self._specs.freshness(*topic.table))
             mirror = self._tables[seen.topic] = TableMirror(topic, rules, self._letters, self._parking, self._resyncs)
@@ -229,6 +234,8 @@ class BatchMirror:
             **asdict(counts),
             schema_changes={o.topic: o.schema_changes for o in outcomes if o.schema_changes},
             layout={o.topic: o.layout for o in outcomes if o.layout},
+            described={o.topic: o.described for o in outcomes if o.described},
+            broken={o.topic: o.broken for o in outcomes if o.broken},
             skipped=sum(outcome.skipped for outcome in outcomes),
             reread=sum(outcome.reread for outcome in outcomes),
             swept={o.topic: o.swept for o in outcomes if o.swept},

@@ -7,6 +7,7 @@ from pyspark.sql import functions as F
 
 from pipelines.admit import admit, park
 from pipelines.decode import decode
+from pipelines.enforce import Enforcement
 from pipelines.facts import batch_facts
 from pipelines.parking import firsts, followers
 from pipelines.part import Part
@@ -38,13 +39,16 @@ def _written_by(writers: Iterable[int]) -> Column:
 
 def admitted(
     rows: DataFrame, part: Part, shape: TableShape, keys: tuple[str, ...], waiting: DataFrame | None,
-    slots: Slots | None,
+    slots: Slots | None, enforcement: Enforcement | None,
 ) -> tuple[DataFrame, Row]:  # fmt: skip
-    """``rows`` with their problems, persisted, and their facts (``slots``: see :mod:`pipelines.facts`). ``waiting``:
+    """``rows`` with their problems, persisted, and their facts (``slots``: see :mod:`pipelines.facts`).
+    ``enforcement``: of the table's contract, if there is one. ``waiting``:
     the keys behind whose letters events wait (see :mod:`pipelines.parking`); events that come after a broken one in
     this very batch wait as well.
     """
     rows = admit(rows, keys)
+    if enforcement is not None:
+        rows = enforcement.on(rows, part, shape)
     if waiting is not None:
         rows = park(rows, followers(part.raw, waiting))
     rows = rows.persist()

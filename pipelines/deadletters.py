@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from pipelines import ledger
-from pipelines.admit import NO_KEY, PARKED, UNAVAILABLE, UNKNOWN_OPERATION, UNKNOWN_ROW, explain
+from pipelines.admit import BROKEN, NO_KEY, PARKED, UNAVAILABLE, UNKNOWN_OPERATION, UNKNOWN_ROW, explain
 from pipelines.decode import schema_problem
 from pipelines.failpoints import failpoint
 from pipelines.iceberg import Lake, LakeTable
@@ -59,7 +59,8 @@ SCHEMA: dict[str, Any] = {
 }
 # The stage that finds a problem; the others are decode's.
 STAGES = {
-    NO_KEY: "admit", UNKNOWN_OPERATION: "admit", PARKED: "admit", UNAVAILABLE: "fold", UNKNOWN_ROW: "fold",
+    NO_KEY: "admit", UNKNOWN_OPERATION: "admit", BROKEN: "admit", PARKED: "admit",
+    UNAVAILABLE: "fold", UNKNOWN_ROW: "fold",
 }  # fmt: skip
 COLUMNS = tuple(str(column["name"]) for column in SCHEMA["fields"])
 

@@ -4,8 +4,9 @@ from typing import Any
 
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
-from pipelines.admit import TRUNCATE
+from pipelines.admit import BROKEN, FOUND_BROKEN, TRUNCATE
 from pipelines.fold import CREATES
 from pipelines.iceberg import LakeTable
 from pipelines.inherit import any_unavailable
@@ -30,7 +31,7 @@ def batch_facts(rows: DataFrame, shape: TableShape, keys: tuple[str, ...], few: 
     """Counts, times and bounds of decoded rows, in one pass: bounds of the key, or without one of what is removed.
     ``moved``: the newest log position of a change of a row's key that may have left out a value. ``touched``: every
     key that there is a change of, where rows are ``few``; null if keys can't be listed. ``taken``: those of the
-    ``slots`` that changed keys have.
+    ``slots`` that changed keys have. ``broken``: promise of the contract to how many rows broke it.
     """
     good = F.col("problem").isNull()
     truncates = good & (F.col("op") == TRUNCATE)
@@ -38,6 +39,7 @@ def batch_facts(rows: DataFrame, shape: TableShape, keys: tuple[str, ...], few: 
     lacking = any_unavailable(shape)
     halves = live & (F.col("leaving") | (F.col("op").isin(*CREATES) & F.col("old_key").isNotNull() & lacking))
     image = "row" if keys else "before"
+    enforced = good | F.col("problem").startswith(BROKEN)
     prunable = _prunable(shape, keys)
     listed = few and keys and all(_settled(c.type.iceberg) for c in shape.columns if c.name in keys)
     key = F.struct(*[F.col("row").getField(name).alias(name) for name in keys])
@@ -53,6 +55,10 @@ def batch_facts(rows: DataFrame, shape: TableShape, keys: tuple[str, ...], few: 
         F.min(F.unix_micros("committed_at") / 1e6).alias("oldest"),
         (F.collect_set(F.when(live, key)) if listed else F.lit(None)).alias("touched"),
         (F.lit(None) if slots is None else F.collect_set(F.when(live, slots.slot(F.col("row"))))).alias("taken"),
+        F.struct(
+            F.lit(0).alias(""),
+            *[F.count_if(enforced & F.col(FOUND_BROKEN).getField(name)).alias(name) for name in _promises(rows)],
+        ).alias("broken"),
         F.struct(
             F.lit(0).alias(""),
             *[F.min(F.when(live, F.col(image).getField(name))).alias(f"low {name}") for name in prunable],
@@ -93,6 +99,19 @@ def slots(part: Part, shape: TableShape, keys: tuple[str, ...], table: LakeTable
     types, has = {column.name: column.type.iceberg for column in shape.columns}, table.column_types
     same = [key for key in keys if _settled(types[key]) and has.get(key) == printed(types[key])]
     return Slots.of(same, part.seen.rows) if same else None
+
+
+def broken(facts: Row) -> dict[str, int]:
+    """Promise of the contract to how many rows broke it, where some did."""
+    return {name: count for name, count in facts.broken.asDict().items() if count}
+
+
+def _promises(rows: DataFrame) -> list[str]:
+    if FOUND_BROKEN not in rows.columns:
+        return []
+    kind = rows.schema[FOUND_BROKEN].dataType
+    assert isinstance(kind, StructType)
+    return kind.names
 
 
 def _settled(kind: Any) -> bool:

@@ -85,6 +85,16 @@ class LakeTable:
         return {field.name(): field.type().toString() for field in self._table.schema().columns()}
 
     @property
+    def comments(self) -> dict[str, str | None]:
+        """Column name to its comment."""
+        return {field.name(): field.doc() for field in self._table.schema().columns()}
+
+    @property
+    def identity(self) -> tuple[str, int]:
+        """Which table it is, and which of its schemas it has now."""
+        return str(self._table.location()), int(self._table.schema().schemaId())
+
+    @property
     def rows(self) -> int:
         """Those of its data files, deleted ones included."""
         return int(self.summary.get("total-records", 0))
@@ -108,8 +118,15 @@ class LakeTable:
         update.commit()
         self._properties = None
 
-    def alter(self, steps: Sequence[Callable[[Any], Any]], properties: Mapping[str, str]) -> None:
-        """Change the schema and set properties, in one commit, which is seen at once.
+    def refresh(self) -> None:
+        """Look the table up anew."""
+        self._table.refresh()
+        self._properties = None
+
+    def alter(
+        self, steps: Sequence[Callable[[Any], Any]], properties: Mapping[str, str], remove: Iterable[str] = ()
+    ) -> None:
+        """Change the schema, set properties and remove some, in one commit, which is seen at once.
 
         ``steps``: each takes Iceberg's UpdateSchema and gives it back with changes, and sees what the one before did.
         """
@@ -119,10 +136,11 @@ class LakeTable:
         update = transaction.updateProperties()
         for key, value in properties.items():
             update = update.set(key, value)
+        for key in remove:
+            update = update.remove(key)
         update.commit()
         transaction.commitTransaction()
-        self._table.refresh()
-        self._properties = None
+        self.refresh()
 
     def commit_nothing(self, summary: Mapping[str, str], tidy: bool = False) -> None:
         """Commit a snapshot that changes no row and carries ``summary``. ``tidy``: it leaves delete files out which no

@@ -28,6 +28,8 @@ PARTITIONS = "lakehouse.partitions"
 RESYNC, RESYNCED = "lakehouse.resync", "lakehouse.resynced"
 LOST = "lakehouse.lost-offsets"
 TOTAL = "lakehouse.total"
+# Promise of the table's contract to how many of the commit's records broke it.
+BROKEN = "lakehouse.broken"
 
 Positions = Mapping[int, int]
 Ranges = Mapping[int, tuple[int, int]]
@@ -217,10 +219,10 @@ def problems(history: Iterable[Commit], complete: bool) -> list[str]:
 
 def summary(
     pipeline: str, batch: int, ranges: Ranges, reached: Ledger, counts: Counts, lost: Ranges | None = None,
-    total: Total | None = None,
+    total: Total | None = None, broken: Mapping[str, int] | None = None,
 ) -> dict[str, str]:  # fmt: skip
     """The properties of the commit that accounts for ``ranges``, of which Kafka had ``lost`` some; ``reached`` is the
-    ledger after it, and ``total`` what all commits come to, with this one.
+    ledger after it, and ``total`` what all commits come to, with this one. ``broken``: see ``BROKEN``.
     """
     properties = {
         PIPELINE: pipeline,
@@ -231,7 +233,8 @@ def summary(
     }
     known = {TRUNCATED_LSN: reached.truncated_lsn, PARTITIONS: reached.partitions, RESYNC: reached.resync,
              RESYNCED: reached.resynced, LOST: _json(lost) if lost else None,
-             TOTAL: json.dumps(asdict(total)) if total else None}  # fmt: skip
+             TOTAL: json.dumps(asdict(total)) if total else None,
+             BROKEN: json.dumps(broken) if broken else None}  # fmt: skip
     return properties | {name: str(value) for name, value in known.items() if value is not None}
 
 

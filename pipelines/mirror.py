@@ -3,6 +3,8 @@
 import shutil
 import signal
 import time
+from collections.abc import Callable
+from functools import partial
 from threading import Event
 from types import FrameType
 
@@ -11,7 +13,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from structlog.stdlib import BoundLogger
 
-from pipelines import failpoints, spec
+from pipelines import enforce, failpoints, spec
 from pipelines.batch import BatchMirror
 from pipelines.history import outrun
 from pipelines.lease import Lease
@@ -20,6 +22,8 @@ from pipelines.planned import OffsetLog
 from pipelines.read import read_stream
 from pipelines.session import abandon, leave, start_session
 from pipelines.settings import MirrorSettings
+from quality import odcs
+from quality.contract import ContractError
 
 POLL_SECONDS = 0.2
 TRIGGER = "500 milliseconds"
@@ -44,8 +48,8 @@ def main() -> int:
     settings = MirrorSettings()
     failpoints.look_in(settings.failpoints)
     try:
-        specs = spec.load(settings.specs)
-    except spec.SpecError as error:
+        specs, contracts = spec.load(settings.specs), odcs.load(settings.contracts)
+    except (spec.SpecError, ContractError) as error:
         log.error("bad_spec", error=str(error))
         return 1
     lease = Lease(settings.kafka_bootstrap, settings.source_name, settings.state_dir, log)
@@ -53,14 +57,20 @@ def main() -> int:
     spark.sparkContext.setLogLevel("WARN")
     log.info("started", source=settings.source_name, schemas=settings.schemas, spark=settings.spark_master)
     try:
-        return _run(spark, settings, specs, lease, stop, log) if lease.acquire(stop) else 0
+        enforce.check(spark, contracts.values())
+        mirror = partial(BatchMirror, spark, settings, stop, log, specs, contracts)
+        return _run(spark, settings, mirror, lease, stop, log) if lease.acquire(stop) else 0
+    except ContractError as error:
+        log.error("bad_spec", error=str(error))
+        return 1
     finally:
         spark.stop()
 
 
 def _run(
-    spark: SparkSession, settings: MirrorSettings, specs: spec.Specs, lease: Lease, stop: Event, log: BoundLogger
-) -> int:
+    spark: SparkSession, settings: MirrorSettings, mirror: Callable[[], BatchMirror], lease: Lease, stop: Event,
+    log: BoundLogger,
+) -> int:  # fmt: skip
     if outrun(OffsetLog(settings.checkpoint).next(), settings.kafka_bootstrap):
         # The checkpoint is of no more use. Without it every topic is read from what Kafka holds of it, and each table's
         # ledger says what of that is news, and whether anything is lost.
@@ -69,7 +79,7 @@ def _run(
     query = (
         read_stream(spark, settings)
         .writeStream.queryName("mirror")
-        .foreachBatch(BatchMirror(spark, settings, stop, log, specs))
+        .foreachBatch(mirror())
         .option("checkpointLocation", str(settings.checkpoint))
         .trigger(processingTime=TRIGGER)
         .start()

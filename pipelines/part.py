@@ -47,7 +47,9 @@ class Outcome:
 
     ``skipped``: records that the table had already; ``reread``: records from before the batch that it lacked;
     ``swept``: rows which a resync didn't find in the source any more. ``layout``: what was changed of it;
-    ``layout_refused``: why the one of the table's spec can't be had.
+    ``layout_refused``: why the one of the table's spec can't be had. ``described``: what of its contract was written
+    into its metadata; ``broken``: promise of it to how many rows broke it; ``not_enforced``: promise to why it can't be
+    asked of the table as it is.
     """
 
     topic: str
@@ -58,7 +60,10 @@ class Outcome:
     counts: ledger.Counts = field(default_factory=ledger.Counts)
     schema_changes: list[str] = field(default_factory=list)
     layout: list[str] = field(default_factory=list)
+    described: list[str] = field(default_factory=list)
     layout_refused: str | None = None
+    broken: dict[str, int] = field(default_factory=dict)
+    not_enforced: dict[str, str] = field(default_factory=dict)
     committed: bool = False
     oldest_commit: float | None = None
     ms: dict[str, int] = field(default_factory=dict)

@@ -6,6 +6,7 @@ from pydantic import AnyHttpUrl, Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from pipelines.spec import DIRECTORY
+from quality import odcs
 
 
 class MirrorSettings(BaseSettings):
@@ -42,6 +43,7 @@ class MirrorSettings(BaseSettings):
     max_offsets_per_trigger: int = Field(default=1_000_000, gt=0)
     dead_letter_share: float = Field(default=0.5, gt=0, le=1)
     specs: Path = DIRECTORY
+    contracts: Path = odcs.DIRECTORY
     state_dir: Path
 
     @property

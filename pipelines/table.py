@@ -14,7 +14,9 @@ from pipelines.admit import TRUNCATE
 from pipelines.changes import admitted, decoded
 from pipelines.clock import check_clock
 from pipelines.deadletters import DeadLetters, rejected, undecodable, within
-from pipelines.facts import slots
+from pipelines.describe import describe
+from pipelines.enforce import Enforcement
+from pipelines.facts import broken, slots
 from pipelines.iceberg import Lake, LakeTable
 from pipelines.layout import Layout
 from pipelines.parking import Parking
@@ -29,6 +31,7 @@ from pipelines.sources.postgres.envelope import TableShape
 from pipelines.sources.postgres.schema_log import TableVersions
 from pipelines.spec import SchemaPolicy
 from pipelines.topic import Topic
+from quality.contract import Contract
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,7 @@ class Rules:
     dead_share: float
     policy: SchemaPolicy
     layout: Layout = field(default_factory=Layout)
+    contract: Contract | None = None
 
 
 class TableMirror:
@@ -51,7 +55,10 @@ class TableMirror:
         self._topic, self._rules = topic, rules
         self._letters, self._parking, self._resyncs = letters, parking, resyncs
         self._account = Account(rules.pipeline)
+        self._enforcement = Enforcement(rules.contract) if rules.contract else None
         self._arranged = False
+        # The schema of the table that has the contract's words.
+        self._described: tuple[str, int] | None = None
 
     @property
     def _resync(self) -> Resync | None:
@@ -124,6 +131,8 @@ class TableMirror:
                 with outcome.stage("resync"):
                     outcome.swept = remove_stale(planned.session, self._table, self._resync)
                     self._account.enter_state(replace(self._account.reached, resynced=outcome.swept), planned.batch)
+            if self._table is not None:
+                self._describe(self._table, outcome)
         except BaseException:
             self._account.forget()
             raise
@@ -272,7 +281,7 @@ class TableMirror:
         with part.outcome.stage("decode"):
             rows = decoded(part.raw, found, wanted, versions, self._topic.placeholder)
             waiting, sifted = self._parking.of(self._topic.name), slots(part, shape, keys, self._table)
-            rows, facts = admitted(rows, part, shape, keys, waiting, sifted)
+            rows, facts = admitted(rows, part, shape, keys, waiting, sifted, self._enforcement)
         wider = None if part.whole else self._topic.wider(part, self._account.known, facts, keys)
         if wider is not None:
             rows.unpersist()
@@ -287,7 +296,7 @@ class TableMirror:
             else:
                 self._bury(part, letters)
                 counts = ledger.Counts(dead_lettered=facts.dead, tombstones=part.seen.tombstones)
-                self._account.enter(part, counts)
+                self._account.enter(part, counts, broken=broken(facts))
         finally:
             rows.unpersist()
 
@@ -334,11 +343,19 @@ class TableMirror:
         except arrange.LayoutError as error:
             outcome.layout_refused = str(error)
 
+    def _describe(self, table: LakeTable, outcome: Outcome) -> None:
+        """Once, and whenever the columns change."""
+        if self._described == table.identity:
+            return
+        with outcome.stage("describe"):
+            outcome.described += describe(table, self._rules.contract)
+        self._described = table.identity
+
     def _merge(self, changes: Changes, letters: Sequence[DataFrame]) -> None:
         prepared = keyed.ready if changes.keys else multiset.ready
         with prepared(changes) as ready:
             self._bury(changes.part, [*letters, *ready.letters])
-            self._account.enter(changes.part, ready.counts, ready.write, changes.truncated_lsn)
+            self._account.enter(changes.part, ready.counts, ready.write, changes.truncated_lsn, broken(changes.facts))
 
     def _reject_all(self, part: Part, found: schemas.Schemas) -> None:
         dead = part.seen.rows - part.seen.tombstones

@@ -31,6 +31,8 @@ SECONDS = {"s": 1, "second": 1, "seconds": 1, "m": 60, "min": 60, "minute": 60, 
            "hours": 3600, "d": 86400, "day": 86400, "days": 86400, "mo": 30 * 86400, "month": 30 * 86400,
            "months": 30 * 86400, "y": 365 * 86400, "yr": 365 * 86400, "year": 365 * 86400,
            "years": 365 * 86400}  # fmt: skip
+# What Java's regular expressions have, and those of most other engines haven't.
+BEYOND_RE2 = re.compile(r"\(\?<?[=!]|\\[1-9]|\(\?>|[*+?}]\+")
 
 
 class ContractError(Exception):
@@ -113,7 +115,10 @@ def contract_of(document: OpenDataContractStandard) -> Contract:
         raise ContractError("schema[0].properties: a table has columns")
     _distinct("schema[0].properties", [column.name for column in columns])
     rules = tuple(_rules(table))
-    _distinct("schema[0].quality", [rule.name for rule in rules])
+    _distinct("schema[0].quality", [rule.name.casefold() for rule in rules])
+    for rule in rules:
+        if "." in rule.name:
+            raise ContractError(f"schema[0].quality ({rule.name}): a rule's name has no dot: those of columns have one")
     purpose = document.description.purpose if document.description else None
     return Contract(
         table=_source_name(table), version=document.version or "", status=document.status or "draft", columns=columns,
@@ -141,6 +146,11 @@ def _column(found: SchemaProperty, place: int) -> Column:
     key = (found.primaryKeyPosition or place) if found.primaryKey else 0
     action = _action(where, found.customProperties)
     required = bool(found.required) or bool(key)
+    if action == "null" and BEYOND_RE2.search(f"{options.get('pattern', '')}"):
+        raise ContractError(
+            f"{where}: onViolation is null, with a pattern that looks around or back, of which `lakehouse verify` could"
+            " not tell why the value isn't there. Use reject or warn."
+        )
     if action == "null" and required:
         raise ContractError(f"{where}: onViolation is null, which a column that is required can't be")
     return Column(

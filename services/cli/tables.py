@@ -16,7 +16,7 @@ from rich.table import Table
 
 from pipelines import spec
 from services.cli.output import UNUSABLE, age, expected_errors, fail, out, print_json, size
-from services.contracts.shown import Promise, promise
+from services.contracts.shown import Promise, broken_rows, promise
 from services.layout.present import layout_of
 from services.maintain.alerts import Condition, alerts, condition
 from services.maintain.tables import need_of, source_of
@@ -195,11 +195,12 @@ def show_table(name: Annotated[str, typer.Argument(metavar="TABLE")], as_json: A
         health, warned = _health(table)
         layout, asked = layout_of(table), _asked(table)
         promised = promise(source_of(table), {f.name: str(f.field_type) for f in table.schema().fields})
+    broken = broken_rows(table)
     if as_json:
         print_json({
             **asdict(found), "freshness_asked": asked, "layout": layout.model_dump(),
             "health": health and asdict(health), "alerts": warned, "contract": promised and asdict(promised),
-            "newest_snapshots": history,
+            "broken_rows": broken, "newest_snapshots": history,
         })  # fmt: skip
         return
     described = {
@@ -215,6 +216,7 @@ def show_table(name: Annotated[str, typer.Argument(metavar="TABLE")], as_json: A
         "verified": f"through {_through(found, datetime.now(UTC))}; {found.differences:,} rows known to differ",
         **({"health": _described(health)} if health else {}),
         **(_promised(promised) if promised else {"contract": "none; `lakehouse contract init` writes a first one"}),
+        **({"broken": ", ".join(f"{name} by {count:,} rows" for name, count in broken.items())} if broken else {}),
     }
     for label, value in [*described.items(), *(("alert", text) for text in warned)]:
         out.print(f"{label:>10}  {value}", markup=False, highlight=False, soft_wrap=True)

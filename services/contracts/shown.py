@@ -1,11 +1,16 @@
 """What `lakehouse table show` says of a table's contract."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from pyiceberg.table import Table as LakeTable
+
+from pipelines.ledger import BROKEN
 from quality import odcs
 from quality.contract import Contract
 from services.contracts.diff import in_lake
+from services.verify.lake import lineage
 
 
 @dataclass(frozen=True)
@@ -30,6 +35,16 @@ def promise(source: tuple[str, str] | None, lake: Mapping[str, str]) -> Promise 
     """That of a mirrored table; ``lake``: its columns' Iceberg types. None: it has none. Raises ContractError."""
     contract = odcs.load().get(source) if source is not None else None
     return None if contract is None else _promise(contract, lake)
+
+
+def broken_rows(table: LakeTable) -> dict[str, int]:
+    """Promise to how many changes broke it, in the snapshots that the table still has."""
+    found: dict[str, int] = {}
+    for snapshot in lineage(table):
+        summary = snapshot.summary.additional_properties if snapshot.summary else {}
+        for promise, count in json.loads(summary.get(BROKEN, "{}")).items():
+            found[promise] = found.get(promise, 0) + count
+    return dict(sorted(found.items()))
 
 
 def _promise(contract: Contract, lake: Mapping[str, str]) -> Promise:

@@ -4,19 +4,26 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pipelines.sources.postgres.reader import SourceTable, TableColumn
+from quality.conditions import Dialect, conditions, kept
+from quality.contract import Column, Contract
 from services.verify import hstore
+from services.verify.quoting import literal
 
 _INTEGERS = {"SMALLINT", "INTEGER", "BIGINT"}
+DUCKDB = Dialect(literal, "regexp_matches")
 _MAY_NOT_FIT = ("DECIMAL", "DATE", "TIMESTAMP", "FLOAT", "DOUBLE")
 
 
 @dataclass(frozen=True)
 class ComparedColumn:
-    """A column on both sides. ``kind``: the DuckDB type of the source's values; ``lake_kind`` that of the lake's."""
+    """A column on both sides. ``kind``: the DuckDB type of the source's values; ``lake_kind`` that of the lake's.
+    ``promised``: what its contract says of it, if it says that a value which breaks a promise is null in the lake.
+    """
 
     source: TableColumn
     kind: str
     lake_kind: str
+    promised: Column | None = None
 
     @property
     def name(self) -> str:
@@ -54,6 +61,8 @@ class ComparedColumn:
         if self.source.base == "hstore":
             return f"({hstore.pairs(source)}) IS DISTINCT FROM ({hstore.pairs(lake)})"
         plain = f"{source} IS DISTINCT FROM {lake}"
+        if self.promised is not None:
+            plain = f"({plain} AND ({lake} IS NOT NULL OR ({self._kept(source)}) IS NOT NULL))"
         if self.kind in ("FLOAT", "DOUBLE"):
             return f"({plain} OR ({source} = 0 AND signbit({source}) <> signbit({lake})))"
         return plain
@@ -62,7 +71,12 @@ class ComparedColumn:
         """An expression that is equal for equal values only, to group by."""
         if self.source.base == "hstore":
             return hstore.pairs(value)
+        value = value if self.promised is None else self._kept(value)
         return f"CAST({value} AS VARCHAR)" if self.kind.startswith(("FLOAT", "DOUBLE")) else value
+
+    def _kept(self, value: str) -> str:
+        assert self.promised is not None
+        return f"({kept(value, conditions(self.promised, value, DUCKDB).values())})"
 
 
 @dataclass(frozen=True)
@@ -74,10 +88,14 @@ class Plan:
     problems: tuple[str, ...]
 
 
-def plan(table: SourceTable, lake_types: Mapping[str, str], key: tuple[str, ...], withheld: Mapping[str, str]) -> Plan:
+def plan(
+    table: SourceTable, lake_types: Mapping[str, str], key: tuple[str, ...], withheld: Mapping[str, str],
+    contract: Contract | None = None,
+) -> Plan:  # fmt: skip
     """Match the source's columns with the lake's (name to DuckDB type); every column is compared or has a reason.
 
     ``withheld``: columns of the source that the table's spec keeps it from following, and what isn't followed.
+    ``contract``: the table's, if it has one.
     """
     compared, skipped, problems = [], {}, []
     for column in table.columns:
@@ -101,7 +119,7 @@ def plan(table: SourceTable, lake_types: Mapping[str, str], key: tuple[str, ...]
                 f"column {column.name} is {column.declared} in the source, which {lake} in the lake can't hold"
             )
         else:
-            compared.append(ComparedColumn(column, kind, lake))
+            compared.append(ComparedColumn(column, kind, lake, _nulling(contract, column)))
     names = {column.name for column in table.columns}
     skipped |= {name: "not in the source (any more)" for name in lake_types if name not in names and name[0] != "_"}
     comparable = {column.name for column in compared}
@@ -109,6 +127,11 @@ def plan(table: SourceTable, lake_types: Mapping[str, str], key: tuple[str, ...]
     if table.key != key and sorted(table.key) != sorted(key):
         problems.append(f"the key is {_names(table.key)} in the source and {_names(key)} in the lake")
     return Plan(tuple(compared), skipped, tuple(problems))
+
+
+def _nulling(contract: Contract | None, column: TableColumn) -> Column | None:
+    promised = contract.column(column.name) if contract is not None and not column.is_array else None
+    return promised if promised is not None and promised.on_violation == "null" else None
 
 
 def _comparable(kind: str, lake: str) -> bool:

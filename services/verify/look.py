@@ -1,10 +1,14 @@
 """One table at one position: the lake's snapshot, with the topic's tail laid over it, compared with the source."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 
 import duckdb
 
 from pipelines.sources.postgres.snapshot import Snapshot
+from quality import odcs
+from quality.contract import Contract
 from services.verify import compare, lake, staging
 from services.verify.columns import Plan
 from services.verify.offsets import Offsets
@@ -15,6 +19,16 @@ from services.verify.ranges import EVERY_ROW, LakeRange
 from services.verify.report import TableReport
 from services.verify.settings import StackSettings
 from services.verify.tail import Decoder, Tail, read_range
+
+
+def contract_of(pinned: lake.PinnedTable) -> Contract | None:
+    """The table's contract, as it was when the process first asked for one. Raises ContractError."""
+    return _contracts().get((pinned.schema, pinned.source_table))
+
+
+@cache
+def _contracts() -> Mapping[tuple[str, str], Contract]:
+    return odcs.load()
 
 
 @dataclass

@@ -25,6 +25,7 @@ from pipelines.layout import Layout
 from pipelines.part import Outcome, Part, gathered
 from pipelines.profile import profile
 from pipelines.table import TableMirror
+from quality.contract import Column, Contract, Rule
 from tests.bench.workloads.wide import PICKS, Distribution
 from tests.unit.pipelines.harness import Topic, create, delete, update
 from tests.unit.pipelines.local import QUICK_COMPILER, local_session
@@ -44,6 +45,7 @@ def measure(
     partition: Annotated[
         list[str] | None, typer.Option(help="A term of the table's layout, such as bucket(8, id).")
     ] = None,
+    promises: Annotated[int, typer.Option(min=0, help="Rules of a contract that every row is asked for.")] = 0,
     java_options: Annotated[str, typer.Option(help="As SPARK_JAVA_OPTIONS.")] = QUICK_COMPILER,
     seed: Annotated[int, typer.Option()] = 1,
     as_json: Annotated[bool, typer.Option("--json")] = False,
@@ -54,7 +56,7 @@ def measure(
         # As it is for the batches of a stream.
         spark.conf.set("spark.sql.adaptive.enabled", "false")
         topic = Topic(spark)
-        mirror = topic.mirror(layout=Layout(partition=tuple(partition or ())))
+        mirror = topic.mirror(layout=Layout(partition=tuple(partition or ())), contract=_contract(promises))
         _fill(topic, mirror, rows)
         chance = random.Random(seed)
         pick = partial(PICKS[distribution], chance, rows, rows)
@@ -63,13 +65,20 @@ def measure(
     found = {name: round(statistics.median(s.get(name, 0.0) for s in samples), 3) for name in names}
     if as_json:
         told = {"changes": changes, "rows": rows, "batches": batches, "distribution": distribution,
-                "partition": partition or [], "seconds": found}  # fmt: skip
+                "partition": partition or [], "promises": promises, "seconds": found}  # fmt: skip
         typer.echo(json.dumps(told))
         return
     table = Table("what", "s", title=f"one batch of {changes:,} {distribution} changes, table of {rows:,} rows")
     for name, seconds in found.items():
         table.add_row(name, f"{seconds:.3f}")
     Console().print(table)
+
+
+def _contract(promises: int) -> Contract | None:
+    """Of patterns, lengths and comparisons, in turn."""
+    conditions = ("name RLIKE '^[a-z]+( [0-9]+)?$'", "length(doc) <= 20", "id >= 0", "name IS NOT NULL")
+    rules = (Rule(f"rule {i}", f"({conditions[i % len(conditions)]}) OR id = -{i}") for i in range(promises))
+    return Contract(("public", "t"), "1", "active", (Column("id", key=1),), tuple(rules)) if promises else None
 
 
 def _fill(topic: Topic, mirror: TableMirror, rows: int) -> None:

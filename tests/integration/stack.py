@@ -47,6 +47,38 @@ SPECS = {
     "patient": "table: public.patient\nfreshness_seconds: 3600\n",
     "laid_out": "table: public.laid_out\nlayout: {partition: ['bucket(2, id)', month(at)], sort: [note]}\n",
 }
+CONTRACTS = {
+    "guarded": """
+apiVersion: v3.2.0
+kind: DataContract
+id: guarded
+version: 1.0.0
+status: active
+team: {members: [{username: guards, role: owner}]}
+schema:
+  - name: guarded
+    physicalName: public.guarded
+    description: Rows that are looked at.
+    properties:
+      - {name: id, logicalType: integer, primaryKey: true, primaryKeyPosition: 1}
+      - name: mail
+        logicalType: string
+        classification: personal
+        logicalTypeOptions: {pattern: "^[^@]+@[^@]+$"}
+        customProperties: [{property: onViolation, value: "null"}]
+      - name: amount
+        logicalType: number
+        logicalTypeOptions: {minimum: 0}
+        customProperties: [{property: onViolation, value: reject}]
+      - {name: state, logicalType: string, enum: [{value: open}, {value: closed}]}
+    quality:
+      - type: custom
+        engine: lakehouse
+        name: what is closed was paid
+        implementation: state <> 'closed' OR 100 / amount > 0
+        customProperties: [{property: onViolation, value: reject}]
+""",
+}
 # Below the kernel's range for outgoing connections, or a probe of a port that nobody listens on yet could meet itself.
 PORT_RANGE = range(21_000, 32_000)
 
@@ -74,6 +106,8 @@ class Stack:
         defaults.write_text(defaults.read_text().replace("freshness_seconds: 10", "freshness_seconds: 1"))
         for name, said in SPECS.items():
             (self.folder / f"pipelines/specs/{name}.yaml").write_text(said)
+        for name, said in CONTRACTS.items():
+            (self.folder / f"quality/contracts/{name}.yaml").write_text(said)
         (self.folder / ".lakehouse").mkdir()
         (self.folder / ".lakehouse/toolchain").symlink_to(CHECKOUT / ".lakehouse/toolchain")
         with ExitStack() as open_sockets:
@@ -99,6 +133,11 @@ class Stack:
             raise done.exception
         assert done.exit_code in ok, f"lakehouse {' '.join(arguments)} exited {done.exit_code}\n{done.output}"
         return json.loads(done.stdout)
+
+    def own(self, *arguments: str, ok: tuple[int, ...] = (0,)) -> Any:
+        """The same with this stack's own code, specs and contracts, in a process of its own."""
+        command = [PYTHON, "-c", "from services.cli.main import app; app()", *arguments, "--json"]
+        return json.loads(self._run(command, WAIT_SECONDS, ok))
 
     def status(self) -> str:
         """What `make status` shows, whether all is well or not."""

@@ -1,6 +1,7 @@
 """Contracts beside real tables: a first one from the source, and what is said once the source goes on without it."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -58,3 +59,50 @@ def test_the_shops_contracts_are_kept(stack: Stack) -> None:
     shown = stack.lakehouse("table", "show", "customers")["contract"]
     assert (shown["owner"], shown["status"], shown["broken"]) == ("customer-care", "active", [])
     assert shown["classes"]["email"] == "personal"
+
+
+def test_a_contract_is_enforced_in_the_stream(stack: Stack) -> None:
+    """By the contract of ``guarded`` in tests.integration.stack."""
+    stack.sql(
+        "CREATE TABLE guarded (id bigint PRIMARY KEY, mail text, amount numeric(9,2), state text)",
+        "INSERT INTO guarded VALUES (1, 'a@b', 1, 'open'), (2, 'nobody', 2, 'open'), (3, 'c@d', -1, 'open'),"
+        " (4, 'e@f', 0, 'closed'), (5, 'g@h', 5, 'lost')",
+    )
+    stack.lakehouse("wait")
+    assert _rows(stack) == [(1, "a@b", "open"), (2, None, "open"), (4, "e@f", "closed"), (5, "g@h", "lost")]
+    (letter,) = _letters(stack)
+    assert (letter["reason"], letter["stage"]) == ("rule_broken", "admit")
+    assert "amount.minimum" in letter["message"]
+    shown = stack.lakehouse("table", "show", "guarded")
+    assert shown["broken_rows"] == {"amount.minimum": 1, "mail.pattern": 1, "state.enum": 1}
+    table = stack.catalog().load_table("shop.guarded")
+    assert table.properties["lakehouse.contract.owner"] == "guards"
+    assert table.properties["comment"] == "Rows that are looked at."
+    assert table.schema().find_field("mail").doc == "[personal]"
+    (found,) = stack.own("verify", "guarded", ok=(1,))["tables"]
+    assert (found["missing"], found["differing"], found["extra"]) == (1, 0, 0), (
+        "what is null by contract is no difference"
+    )
+
+    stack.sql("UPDATE guarded SET amount = 3 WHERE id = 3", "UPDATE guarded SET mail = 'i@j' WHERE id = 2")
+    stack.lakehouse("wait")
+    assert sorted(each["reason"] for each in _letters(stack)) == ["parked", "rule_broken"]
+    position = f"{letter['topic']}:{letter['partition']}:{letter['offset']}"
+    stack.lakehouse("dlq", "discard", position, "--because", "mended in the source")
+    stack.lakehouse("dlq", "replay", "--topic", letter["topic"])
+    stack.lakehouse("wait")
+    assert _rows(stack) == [
+        (1, "a@b", "open"), (2, "i@j", "open"), (3, "c@d", "open"), (4, "e@f", "closed"), (5, "g@h", "lost"),
+    ]  # fmt: skip
+    assert stack.own("verify", "guarded")["equal"]
+    stack.assert_equal("guarded")
+
+
+def _rows(stack: Stack) -> list[tuple[int, str | None, str]]:
+    rows = stack.catalog().load_table("shop.guarded").scan().to_arrow().to_pylist()
+    return sorted((row["id"], row["mail"], row["state"]) for row in rows)
+
+
+def _letters(stack: Stack) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = stack.lakehouse("dlq", "list", "--topic", "shop.public.guarded")["letters"]
+    return found

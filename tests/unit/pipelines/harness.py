@@ -25,6 +25,7 @@ from pipelines.sources.postgres.schema_log import Attribute, TableVersions, Vers
 from pipelines.spec import SchemaPolicy
 from pipelines.table import Rules, TableMirror
 from pipelines.topic import Topic as TopicReader
+from quality.contract import Contract
 from tests.unit.pipelines.events import PLACEHOLDER, event, key_schema, value_schema, wire
 
 COLUMNS = {"id": "long", "name": ["null", "string"], "doc": ["null", "string"]}
@@ -165,10 +166,12 @@ class Topic:
         self.held = [0, 0]
         self.at_once = 1000
 
-    def mirror(self, policy: SchemaPolicy | None = None, layout: Layout | None = None) -> TableMirror:
+    def mirror(
+        self, policy: SchemaPolicy | None = None, layout: Layout | None = None, contract: Contract | None = None
+    ) -> TableMirror:
         """What a new process would begin with."""
         topic = TopicReader(self.name, self.registry, self, self.schema_log, PLACEHOLDER)  # type: ignore[arg-type]
-        rules = Rules("shop", "mirror", 0.5, policy or SchemaPolicy(), layout or Layout())
+        rules = Rules("shop", "mirror", 0.5, policy or SchemaPolicy(), layout or Layout(), contract)
         return TableMirror(topic, rules, self.letters, self, self.resyncs)  # type: ignore[arg-type]
 
     def batch(self, events: list[tuple[Any, ...]]) -> DataFrame:

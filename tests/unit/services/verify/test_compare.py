@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from pipelines.sources.postgres.reader import SourceTable, TableColumn
+from quality.contract import Column, Contract
 from services.verify.columns import ComparedColumn, plan
 from services.verify.compare import Comparison, compare
 from services.verify.staging import LAKE, stage_source
@@ -39,6 +40,11 @@ def staged(
 
 def of(base: str, kind: str, array: bool = False) -> ComparedColumn:
     return ComparedColumn(TableColumn("v", base, base, is_array=array), kind, kind)
+
+
+def nulled() -> ComparedColumn:
+    promised = Column("v", options={"pattern": "^[a-z]+$"}, on_violation="null")
+    return ComparedColumn(TableColumn("v", "text", "text"), "VARCHAR", "VARCHAR", promised)
 
 
 PAIRS: list[tuple[str, ComparedColumn, str | None, str, bool]] = [
@@ -112,6 +118,10 @@ PAIRS: list[tuple[str, ComparedColumn, str | None, str, bool]] = [
     ("list of integers", of("int4", "INTEGER[]", True), '["1",null]', "[1, NULL]", True),
     ("list of lists fits no list", of("int4", "INTEGER[]", True), '[["1"],["2"]]', "[NULL, NULL]::INTEGER[]", False),
     ("list of bytes", of("bytea", "BLOB[]", True), '["\\\\x00ff",null]', "['\\x00\\xFF'::BLOB, NULL]", True),
+    ("null by contract", nulled(), "7", "NULL::VARCHAR", True),
+    ("null by contract, of a value that keeps it", nulled(), "a", "NULL::VARCHAR", False),
+    ("not nulled yet", nulled(), "7", "'7'", True),
+    ("another value than the source's", nulled(), "a", "'b'", False),
     ("list of doubles", of("float8", "DOUBLE[]", True), '["NaN","-0"]', "['nan'::DOUBLE, 0::DOUBLE]", False),
 ]
 
@@ -159,6 +169,14 @@ def test_every_column_is_compared_or_has_a_reason() -> None:
     assert [column.name for column in found.compared] == ["id"]
     assert set(found.not_compared) == {"twice", "shape", "old"}
     assert [problem.split()[1] for problem in found.problems] == ["gone", "n"]
+
+
+@pytest.mark.parametrize("action", ["null", "warn"])
+def test_a_contract_that_nulls_is_compared_with(action: Any) -> None:
+    promised = Column("v", options={"maxLength": 3}, on_violation=action)
+    table = SourceTable("public", "t", (TableColumn("v", "text", "text"),), ())
+    (found,) = plan(table, {"v": "VARCHAR"}, (), {}, Contract(("public", "t"), "1", "active", (promised,))).compared
+    assert found.promised == (promised if action == "null" else None)
 
 
 def test_another_key_is_a_problem() -> None:
