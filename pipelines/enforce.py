@@ -25,7 +25,8 @@ from pipelines.part import Part
 from pipelines.sources.postgres.envelope import TableShape
 from pipelines.sources.postgres.types import printed
 from quality.conditions import Dialect, conditions, kept
-from quality.contract import Action, Contract, ContractError
+from quality.contract import Action, Contract
+from quality.errors import ContractError
 
 SPARK = Dialect(literal, "rlike")
 LENIENT = {"spark.sql.ansi.enabled": "false"}

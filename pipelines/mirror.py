@@ -23,7 +23,7 @@ from pipelines.read import read_stream
 from pipelines.session import abandon, leave, start_session
 from pipelines.settings import MirrorSettings
 from quality import odcs
-from quality.contract import ContractError
+from quality.errors import ContractError
 
 POLL_SECONDS = 0.2
 TRIGGER = "500 milliseconds"

@@ -74,8 +74,8 @@ DRIVER_JAVA_OPTIONS = (
 EXECUTOR_JAVA_OPTIONS = "-XX:+UseParallelGC -Duser.timezone=UTC"
 
 
-def start_session(settings: MirrorSettings, name: str) -> SparkSession:
-    """Start a driver, after every earlier driver of this state directory has ended."""
+def start_session(settings: MirrorSettings, name: str, ui: bool = True) -> SparkSession:
+    """Start a driver, after every earlier driver of this state directory has ended. ``ui``: with Spark's web pages."""
     conf = SparkConf().setMaster(settings.spark_master).setAppName(name)
     for key, value in lake_conf(settings).items():
         conf.set(key, value)
@@ -87,7 +87,7 @@ def start_session(settings: MirrorSettings, name: str) -> SparkSession:
     conf.set("spark.executor.memory", settings.spark_executor_memory)
     conf.set("spark.driver.bindAddress", settings.spark_driver_bind)
     conf.set("spark.driver.host", settings.spark_driver_host)
-    conf.set("spark.ui.port", str(settings.spark_ui_port))
+    conf.set("spark.ui.port", str(settings.spark_ui_port)).set("spark.ui.enabled", str(ui).lower())
     lock = _lock(settings.state_dir / "driver.lock")
     return launch(conf, {"pass_fds": (lock,), "start_new_session": True})
 

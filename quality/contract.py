@@ -20,6 +20,9 @@ from open_data_contract_standard.model import (
     SchemaProperty,
 )
 
+from quality.checks import Check, checks_of
+from quality.errors import ContractError
+
 # reject: the row becomes a dead letter. null: it comes without the value. warn: it comes, and is counted.
 Action = Literal["reject", "null", "warn"]
 ACTIONS = get_args(Action)
@@ -33,10 +36,6 @@ SECONDS = {"s": 1, "second": 1, "seconds": 1, "m": 60, "min": 60, "minute": 60, 
            "years": 365 * 86400}  # fmt: skip
 # What Java's regular expressions have, and those of most other engines haven't.
 BEYOND_RE2 = re.compile(r"\(\?<?[=!]|\\[1-9]|\(\?>|[*+?}]\+")
-
-
-class ContractError(Exception):
-    """A contract can't be used. The message names the file, the place in it, what is wrong, and what could be meant."""
 
 
 @dataclass(frozen=True)
@@ -70,8 +69,8 @@ class Rule:
 
 @dataclass(frozen=True)
 class Contract:
-    """One table's. ``table``: schema and name in the source; ``freshness_seconds``, ``retention_seconds``: what the
-    service level says, if it does.
+    """One table's. ``table``: schema and name in the source; ``rules``: of every row, ``checks``: of the whole table;
+    ``freshness_seconds``, ``retention_seconds``: what the service level says, if it does.
     """
 
     table: tuple[str, str]
@@ -79,6 +78,7 @@ class Contract:
     status: str
     columns: tuple[Column, ...]
     rules: tuple[Rule, ...] = ()
+    checks: tuple[Check, ...] = ()
     description: str | None = None
     owner: str | None = None
     steward: str | None = None
@@ -115,14 +115,15 @@ def contract_of(document: OpenDataContractStandard) -> Contract:
         raise ContractError("schema[0].properties: a table has columns")
     _distinct("schema[0].properties", [column.name for column in columns])
     rules = tuple(_rules(table))
-    _distinct("schema[0].quality", [rule.name.casefold() for rule in rules])
+    checks = tuple(checks_of(table))
+    _distinct("schema[0].quality", [name.casefold() for name in (*(r.name for r in rules), *(c.name for c in checks))])
     for rule in rules:
         if "." in rule.name:
             raise ContractError(f"schema[0].quality ({rule.name}): a rule's name has no dot: those of columns have one")
     purpose = document.description.purpose if document.description else None
     return Contract(
         table=_source_name(table), version=document.version or "", status=document.status or "draft", columns=columns,
-        rules=rules, description=table.description or purpose,
+        rules=rules, checks=checks, description=table.description or purpose,
         owner=roles.get("owner"), steward=roles.get("steward"),
         freshness_seconds=levels.get("freshness"), retention_seconds=levels.get("retention"),
     )  # fmt: skip

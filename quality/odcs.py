@@ -12,7 +12,8 @@ from jsonschema import Draft201909Validator
 from jsonschema.exceptions import ValidationError, best_match
 from open_data_contract_standard.model import OpenDataContractStandard
 
-from quality.contract import Contract, ContractError, contract_of
+from quality.contract import Contract, contract_of
+from quality.errors import ContractError
 
 DIRECTORY = Path(__file__).parent / "contracts"
 SUFFIXES = (".yaml", ".yml")

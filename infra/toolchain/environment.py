@@ -102,6 +102,7 @@ GROUPS: tuple[Group, ...] = (
             "VERIFIER_AGAIN_SECONDS": "30",
         },
     ),
+    Group("Checker: seconds between two checks of a table that changes", {"CHECK_SECONDS": "900"}),
     Group(
         "Memory and cores",
         {

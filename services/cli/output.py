@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from pipelines.spec import SpecError
-from quality.contract import ContractError
+from quality.errors import ContractError
 from services.errors import LakehouseError
 from services.verify.errors import NotCaughtUp
 from services.verify.progress import OnProgress

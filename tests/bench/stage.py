@@ -17,6 +17,7 @@ ASIDE = {
     "services": {
         "mirror": {"command": ["sleep", "infinity"], "healthcheck": {"test": ["CMD", "true"]}, "depends_on": {}},
         "verifier": {"profiles": ["aside"]},
+        "checker": {"profiles": ["aside"]},
     }
 }
 OVERLAY = ".lakehouse/bench.yml"

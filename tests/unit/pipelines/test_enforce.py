@@ -9,7 +9,8 @@ from pyspark.sql import SparkSession
 
 from pipelines import enforce, ledger
 from pipelines.part import Outcome
-from quality.contract import Column, Contract, ContractError, Rule
+from quality.contract import Column, Contract, Rule
+from quality.errors import ContractError
 from tests.unit.pipelines.events import event
 from tests.unit.pipelines.harness import GONE, Topic, change, create, delete, insert, read, remove, row, update
 

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from quality import odcs
-from quality.contract import Column, ContractError, Rule
+from quality.contract import Column, Rule
+from quality.errors import ContractError
 
 HEAD = """\
 apiVersion: v3.2.0

@@ -1,0 +1,67 @@
+"""`python -m pipelines.checks`: check tables once, and end. The service `checker` runs it when something is due.
+
+Spark is only there while checks run: between two rounds nothing of them takes memory.
+"""
+
+import time
+from typing import Annotated
+
+import typer
+from structlog.stdlib import BoundLogger
+
+from pipelines import evolve, spec
+from pipelines.checks.record import Record, Run
+from pipelines.checks.run import Checker
+from pipelines.log import json_log
+from pipelines.session import leave, start_session
+from pipelines.settings import MirrorSettings
+from pipelines.spec import SpecError
+from quality import odcs
+from quality.errors import ContractError
+
+# Two commits of each table, as fresh as they are to be, with what a batch takes; but nobody waits longer.
+LONGEST_SETTLE = 60.0
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def check(
+    tables: Annotated[list[str], typer.Argument(help="Source tables with a contract, as schema.table.")],
+    request: Annotated[str | None, typer.Option(help="Whose it is.")] = None,
+    full: Annotated[bool, typer.Option("--full", help="Ask of every row, not only of those that are new.")] = False,
+) -> None:
+    """Check tables, and keep what was found."""
+    log, settings = json_log(), MirrorSettings()
+    try:
+        specs, contracts = spec.load(settings.specs), odcs.load(settings.contracts)
+    except (SpecError, ContractError) as error:
+        log.error("bad_spec", error=str(error))
+        leave(1)
+    spark = start_session(settings, f"checks {settings.source_name}", ui=False)
+    spark.sparkContext.setLogLevel("WARN")
+    record = Record(spark)
+    settle = min(2 * specs.default_freshness + 5, LONGEST_SETTLE)
+    checker = Checker(spark, lambda: time.sleep(settle))
+    for name in tables:
+        schema, _, table = name.partition(".")
+        mirrored = (evolve.lake_namespace(settings.source_name, schema), table)
+        last = None if full else record.last(".".join(mirrored))
+        run = checker.run(mirrored, contracts.get((schema, table)), last, request)
+        record.add([run])
+        _tell(log, run)
+    spark.stop()
+    leave(0)
+
+
+def _tell(log: BoundLogger, run: Run) -> None:
+    broken = {r.expectation.name: r.unexpected for r, _ in run.results if r.success is False}
+    failed = {r.expectation.name: r.error for r, _ in run.results if r.success is None}
+    said = {"table": run.table, "snapshot": run.snapshot_id, "asked": len(run.results), "ms": round(run.seconds * 1000)}
+    if run.success:
+        log.info("checked", **said)
+    else:
+        log.error("check_failed", **said, broken=broken, not_asked=failed, error=run.error)
+
+
+if __name__ == "__main__":
+    app(prog_name="python -m pipelines.checks")

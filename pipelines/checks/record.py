@@ -1,0 +1,136 @@
+"""Record: what checks have found, in two tables of the lake: a row a run, and a row an expectation."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from pipelines.deadletters import NAMESPACE
+from pipelines.iceberg import Lake
+from pipelines.identifiers import literal
+from quality.validate import Result
+
+RUNS, RESULTS, REQUESTS = "check_runs", "checks", "check_requests"
+RUN_COLUMNS = {
+    "run": "string", "table": "string", "identity": "string", "snapshot_id": "long", "positions": "string",
+    "contract": "string", "started_at": "timestamptz", "seconds": "double", "success": "boolean", "asked": "int",
+    "failed": "int", "not_asked": "int", "request": "string", "error": "string", "document": "string",
+}  # fmt: skip
+RESULT_COLUMNS = {
+    "run": "string", "table": "string", "name": "string", "kind": "string", "column": "string", "digest": "string",
+    "success": "boolean", "since": "string", "elements": "long", "unexpected": "long", "observed": "string",
+    "error": "string", "at": "timestamptz",
+}  # fmt: skip
+_SPARK_TYPES = {"timestamptz": "timestamp"}
+# What an expectation is asked of since an earlier run, as JSON; null: of the whole table.
+Positions = Mapping[int, int]
+
+
+@dataclass(frozen=True)
+class Run:
+    """One table's checks. ``positions``: what of its topic the snapshot holds; ``identity``: which of the tables it is
+    that have had its name; ``error``: why nothing could be asked; ``document``: for Data Docs.
+    """
+
+    id: str
+    table: str
+    identity: str
+    snapshot_id: int
+    positions: dict[int, int]
+    contract: str
+    started_at: datetime
+    seconds: float
+    results: tuple[tuple[Result, Positions | None], ...] = ()
+    request: str | None = None
+    error: str | None = None
+    document: Mapping[str, Any] | None = None
+
+    @property
+    def success(self) -> bool:
+        """Whether everything was asked, and every promise is kept."""
+        return self.error is None and all(result.success for result, _ in self.results)
+
+
+@dataclass(frozen=True)
+class Last:
+    """A table's last run that could ask: the digests of the expectations that were kept."""
+
+    identity: str
+    snapshot_id: int
+    positions: dict[int, int]
+    kept: frozenset[str]
+    success: bool
+
+
+class Record:
+    """The two tables, through a session."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark, self._lake = spark, Lake(spark)
+
+    def last(self, table: str) -> Last | None:
+        """What the table's last run found; None: there was none."""
+        if self._lake.table(NAMESPACE, RUNS) is None or self._lake.table(NAMESPACE, RESULTS) is None:
+            return None
+        runs = self._spark.table(f"lake.{NAMESPACE}.{RUNS}").where(f"table = {literal(table)} AND error IS NULL")
+        newest = runs.orderBy(F.desc("started_at")).limit(1).collect()
+        if not newest:
+            return None
+        (run,) = newest
+        results = self._spark.table(f"lake.{NAMESPACE}.{RESULTS}").where(f"run = {literal(run.run)} AND success")
+        kept = frozenset(row.digest for row in results.select("digest").collect())
+        return Last(run.identity, run.snapshot_id, positions_of(run.positions), kept, run.success)
+
+    def add(self, runs: list[Run]) -> None:
+        """Keep runs: the results first, so that a run that is there has all of its own."""
+        results = [_result_row(run, *found) for run in runs for found in run.results]
+        if results:
+            self._append(RESULTS, RESULT_COLUMNS, results, "What was found of each promise of a contract")
+        self._append(RUNS, RUN_COLUMNS, [_run_row(run) for run in runs], "When contracts were checked, and on what")
+
+    def _append(self, name: str, columns: Mapping[str, str], rows: list[tuple[Any, ...]], comment: str) -> None:
+        if self._lake.table(NAMESPACE, name) is None:
+            self._lake.create(NAMESPACE, name, schema(columns), {"comment": comment})
+        types = ", ".join(f"`{column}` {_SPARK_TYPES.get(kind, kind)}" for column, kind in columns.items())
+        frame = self._spark.createDataFrame(rows, types).coalesce(1)
+        frame.writeTo(f"lake.{NAMESPACE}.{name}").append()
+
+
+def schema(columns: Mapping[str, str]) -> dict[str, Any]:
+    """An Iceberg schema in its JSON form."""
+    fields = [{"id": number, "name": name, "required": False, "type": kind}
+              for number, (name, kind) in enumerate(columns.items(), 1)]  # fmt: skip
+    return {"type": "struct", "schema-id": 0, "fields": fields}
+
+
+def positions_of(text: str) -> dict[int, int]:
+    """Partition to offset, as they are kept."""
+    return {int(partition): int(offset) for partition, offset in json.loads(text).items()}
+
+
+def told(positions: Positions) -> str:
+    """The same, to be kept."""
+    return json.dumps({str(partition): offset for partition, offset in sorted(positions.items())})
+
+
+def _run_row(run: Run) -> tuple[Any, ...]:
+    found = [result.success for result, _ in run.results]
+    counts = len(found), sum(success is False for success in found), sum(success is None for success in found)
+    document = None if run.document is None else json.dumps(run.document)
+    return (
+        run.id, run.table, run.identity, run.snapshot_id, told(run.positions), run.contract, run.started_at,
+        run.seconds, run.success, *counts, run.request, run.error, document,
+    )  # fmt: skip
+
+
+def _result_row(run: Run, result: Result, since: Positions | None) -> tuple[Any, ...]:
+    asked = result.expectation
+    return (
+        run.id, run.table, asked.name, asked.kind, asked.column, asked.digest, result.success,
+        None if since is None else told(since), result.elements, result.unexpected, result.observed, result.error,
+        run.started_at,
+    )  # fmt: skip

@@ -1,0 +1,112 @@
+"""Run: one table's contract, asked of a pinned snapshot.
+
+What is said of each row by itself and was kept at the last run is asked only of rows that changes have written since.
+Everything else is asked of the whole table. What may look at other tables is asked twice before it counts as broken,
+on snapshots of its own: tables are committed one by one, and a moment later what was missing is there.
+"""
+
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from pipelines import ledger
+from pipelines.checks.record import Last, Positions, Run
+from pipelines.errors import in_a_line
+from pipelines.frames import persisted
+from pipelines.iceberg import Lake, LakeTable
+from pipelines.merge import before
+from quality.contract import Contract
+from quality.suites import Expectation, suite
+from quality.validate import Result, Validation, validate
+
+
+@dataclass(frozen=True)
+class Checker:
+    """``settle``: lets other tables come as far as this one."""
+
+    spark: SparkSession
+    settle: Callable[[], None]
+
+    def run(
+        self, name: tuple[str, str], contract: Contract | None, last: Last | None, request: str | None = None
+    ) -> Run:
+        """Check a table (its namespace and name in the lake). Never raises what is wrong with the table alone."""
+        started, at = datetime.now(UTC), time.monotonic()
+        empty = Run(str(uuid.uuid4()), ".".join(name), "", 0, {}, "", started, 0.0, request=request)
+        table = Lake(self.spark).table(*name)
+        if contract is None:
+            return replace(empty, error="the table has no contract")
+        if table is None or table.snapshot_id is None:
+            return replace(empty, error="the lake hasn't got the table yet")
+        positions = ledger.read(table.summaries()).positions
+        identity, snapshot = table.identity[0], table.snapshot_id
+        pinned = replace(empty, contract=contract.version, identity=identity, snapshot_id=snapshot, positions=positions)
+        try:
+            found, document = self._asked(table, contract, last)
+        except PySparkException as error:
+            return replace(pinned, seconds=time.monotonic() - at, error=in_a_line(error))
+        return replace(pinned, seconds=time.monotonic() - at, results=found, document=document)
+
+    def _asked(
+        self, table: LakeTable, contract: Contract, last: Last | None
+    ) -> tuple[tuple[tuple[Result, Positions | None], ...], dict[str, object]]:
+        every = suite(contract, table.column_types.keys())
+        since = last.positions if last is not None and last.identity == table.identity[0] else None
+        again = {e.name for e in every if since is not None and e.of_rows and last and e.digest in last.kept}
+        found: dict[str, tuple[Result, Positions | None]] = {}
+        documents = []
+        whole = self._at(table, table.snapshot_id)
+        if again:
+            assert since is not None
+            with persisted(whole.where(f"NOT ({before(since)})")) as news:
+                validation = validate(news, [e for e in every if e.name in again], table.name)
+            documents.append(validation.document)
+            found |= {result.expectation.name: (result, since) for result in validation.results}
+        rest = [expectation for expectation in every if expectation.name not in again]
+        if rest:
+            validation = self._twice(table, whole, rest)
+            documents.append(validation.document)
+            found |= {result.expectation.name: (result, None) for result in validation.results}
+        return tuple(found[e.name] for e in every), _together(documents)
+
+    def _twice(self, table: LakeTable, whole: DataFrame, expectations: Sequence[Expectation]) -> Validation:
+        first = validate(whole, expectations, table.name)
+        doubtful = [r.expectation for r in first.results if r.success is False and r.expectation.others]
+        if not doubtful:
+            return first
+        self.settle()
+        table.refresh()
+        second = validate(self._at(table, table.snapshot_id), doubtful, table.name)
+        answers = {result.expectation.name: result for result in second.results}
+        results = tuple(answers.get(result.expectation.name, result) for result in first.results)
+        kept = {result.expectation.name for result in second.results}
+        others = [each for each in first.document["results"] if _name(each) not in kept]
+        document = {**first.document, "results": [*others, *second.document["results"]]}
+        return Validation(results, _together([document]))
+
+    def _at(self, table: LakeTable, snapshot: int | None) -> DataFrame:
+        assert snapshot is not None
+        return self.spark.sql(f"SELECT * FROM {table.sql_name} VERSION AS OF {snapshot:d}")
+
+
+def _name(result: dict[str, object]) -> object:
+    config = result["expectation_config"]
+    assert isinstance(config, dict)
+    return config["meta"]["promise"]
+
+
+def _together(documents: list[dict[str, object]]) -> dict[str, object]:
+    """One document of several, with its statistics."""
+    results = [each for document in documents for each in document["results"]]  # type: ignore[attr-defined]
+    kept = sum(bool(each["success"]) for each in results)
+    counts = {
+        "evaluated_expectations": len(results), "successful_expectations": kept,
+        "unsuccessful_expectations": len(results) - kept,
+        "success_percent": 100 * kept / len(results) if results else None,
+    }  # fmt: skip
+    return {**documents[-1], "results": results, "success": kept == len(results), "statistics": counts}

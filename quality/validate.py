@@ -1,0 +1,97 @@
+"""Validate: expectations, asked of a Spark DataFrame by Great Expectations. Nothing of a row's values is kept."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from quality.suites import Expectation
+
+# No value of a row becomes part of a result: it may be one that nobody may see.
+RESULT_FORMAT = {"result_format": "SUMMARY", "partial_unexpected_count": 0}
+NAME = "promise"
+
+
+@dataclass(frozen=True)
+class Result:
+    """What was found of an expectation. ``success`` None: it couldn't be asked, for the reason ``error``. ``elements``,
+    ``unexpected``: how many rows were asked and how many broke it, of one of rows; ``observed``: of another, as text.
+    """
+
+    expectation: Expectation
+    success: bool | None
+    elements: int | None = None
+    unexpected: int | None = None
+    observed: str | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class Validation:
+    """What a batch was asked. ``document``: Great Expectations' own result, as plain data, for its Data Docs."""
+
+    results: tuple[Result, ...]
+    document: dict[str, Any]
+
+
+def validate(frame: Any, expectations: Sequence[Expectation], name: str) -> Validation:
+    """Ask ``frame`` (of Spark) for all ``expectations``; ``name``: what the suite is called."""
+    gx = _great_expectations()
+    context = gx.get_context(mode="ephemeral")
+    context.variables.progress_bars = {"globally": False, "metric_calculations": False}
+    asset = context.data_sources.add_spark("lake").add_dataframe_asset(name)
+    batch = asset.add_batch_definition_whole_dataframe("all").get_batch(batch_parameters={"dataframe": frame})
+    asked: list[Any] = []
+    results: dict[str, Result] = {}
+    for expectation in expectations:
+        try:
+            asked.append(_built(expectation))
+        except (ValueError, TypeError, gx.exceptions.GreatExpectationsError) as error:
+            results[expectation.name] = Result(expectation, None, error=_line(error))
+    found = batch.validate(gx.ExpectationSuite(name=name, expectations=asked), result_format=RESULT_FORMAT)
+    by_name = {expectation.name: expectation for expectation in expectations}
+    for result in found.results:
+        expectation = by_name[result.expectation_config.meta[NAME]]
+        results[expectation.name] = _result(expectation, result)
+    ordered = tuple(results[expectation.name] for expectation in expectations)
+    return Validation(ordered, found.to_json_dict())
+
+
+@cache
+def _great_expectations() -> Any:
+    """The package. It tells its makers nothing of us."""
+    os.environ["GX_ANALYTICS_ENABLED"] = "false"
+    import great_expectations
+
+    return great_expectations
+
+
+def _built(expectation: Expectation) -> Any:
+    from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
+
+    configured = ExpectationConfiguration(
+        type=expectation.kind, kwargs=dict(expectation.arguments), meta={NAME: expectation.name},
+        description=expectation.description,
+    )  # fmt: skip
+    return configured.to_domain_obj()
+
+
+def _result(expectation: Expectation, found: Any) -> Result:
+    raised = next((each for each in _raised(found.exception_info or {})), None)
+    if raised is not None:
+        return Result(expectation, None, error=raised)
+    told = found.result or {}
+    elements, unexpected, observed = (told.get(n) for n in ("element_count", "unexpected_count", "observed_value"))
+    return Result(expectation, bool(found.success), elements, unexpected, None if observed is None else f"{observed}")
+
+
+def _raised(info: dict[str, Any]) -> list[str]:
+    """Exception messages of a result: of the expectation, or of each metric that it needs."""
+    told = [info] if "raised_exception" in info else [each for each in info.values() if isinstance(each, dict)]
+    return [_line(each.get("exception_message")) for each in told if each.get("raised_exception")]
+
+
+def _line(said: object) -> str:
+    lines = f"{said}".strip().splitlines()
+    return lines[0] if lines else "an error without a message"

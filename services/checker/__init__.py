@@ -1,0 +1,1 @@
+"""The checker: has contracts checked on a schedule, and when somebody asks."""

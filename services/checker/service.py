@@ -1,0 +1,116 @@
+"""The service: see what is due or asked for, have it checked by a process of Spark's, rest; until asked to stop."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pyiceberg.catalog import Catalog
+from pyiceberg.exceptions import RESTError
+from requests.exceptions import RequestException
+from structlog.stdlib import BoundLogger
+
+from quality import odcs
+from quality.contract import Contract
+from quality.errors import ContractError
+from services.checker import known
+from services.checker.known import KnownRun, Request
+from services.checker.settings import CheckerSettings
+from services.errors import LakehouseError
+from services.stopping import Stop
+from services.verify.lake import open_catalog, tables
+
+POLL_SECONDS = 2.0
+TROUBLE_SECONDS = 10.0
+STOP_SECONDS = 20.0
+# What a server that is down, or just comes up, makes of a look: it is tried again.
+PASSING = (LakehouseError, ContractError, RESTError, RequestException, OSError)
+
+
+@dataclass
+class CheckerService:
+    """Has the tables of one source checked, for ever."""
+
+    settings: CheckerSettings
+    stop: Stop
+    log: BoundLogger
+    looked: float = field(default_factory=time.monotonic)
+    seen: int | None = None
+    trouble: str | None = None
+
+    def run(self) -> None:
+        """Return when asked to stop."""
+        alive = self.settings.state_dir / "alive"
+        pause = POLL_SECONDS
+        while not self.stop.wait(pause):
+            alive.touch()
+            try:
+                self._turn(open_catalog(self.settings), alive)
+                self.trouble, pause = None, POLL_SECONDS
+            except PASSING as error:
+                pause = TROUBLE_SECONDS
+                said = " ".join(f"{error}".split())
+                if said != self.trouble:
+                    self.log.warning("trouble", why=said)
+                self.trouble = said
+
+    def _turn(self, catalog: Catalog, alive: Path) -> None:
+        asked = known.requested(catalog)
+        if asked != self.seen:
+            for request in known.open_requests(catalog):
+                self._check([request.table], alive, request)
+            # What came meanwhile is another snapshot.
+            self.seen = asked
+        if time.monotonic() - self.looked >= self.settings.check_seconds:
+            self.looked = time.monotonic()
+            contracts = {
+                self._mirrored(table): contract for table, contract in odcs.load(self.settings.contracts).items()
+            }
+            self._check(due(self._snapshots(catalog), known.newest(catalog), contracts), alive)
+
+    def _check(self, mirrored: Iterable[str], alive: Path, request: Request | None = None) -> None:
+        """Check tables (as the lake calls them), and wait for it."""
+        schemas = {self.settings.namespace(schema): schema for schema in self.settings.schemas}
+        split = [name.split(".", 1) for name in mirrored]
+        names = [f"{schemas[namespace]}.{table}" for namespace, table in split if namespace in schemas]
+        if not names or self.stop.asked:
+            return
+        options = [] if request is None else ["--request", request.id, *(["--full"] if request.full else [])]
+        process = subprocess.Popen([sys.executable, "-m", "pipelines.checks", *names, *options])
+        while process.poll() is None and not self.stop.wait(POLL_SECONDS / 4):
+            alive.touch()
+        if process.poll() is None:
+            process.terminate()
+            try:
+                process.wait(STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+        elif process.returncode:
+            self.log.error("checks_ended", exit_code=process.returncode, tables=names)
+
+    def _snapshots(self, catalog: Catalog) -> dict[str, int]:
+        found = {}
+        for table in tables(catalog, self.settings):
+            snapshot = table.current_snapshot()
+            if snapshot is not None:
+                found[".".join(table.name()[-2:])] = snapshot.snapshot_id
+        return found
+
+    def _mirrored(self, table: tuple[str, str]) -> str:
+        schema, name = table
+        return f"{self.settings.namespace(schema)}.{name}"
+
+
+def due(snapshots: Mapping[str, int], runs: Mapping[str, KnownRun], contracts: Mapping[str, Contract]) -> list[str]:
+    """The lake's tables with a contract that have changed since they were checked last, or whose contract has.
+    All by what the lake calls them.
+    """
+    found = []
+    for name, contract in contracts.items():
+        run = runs.get(name)
+        checked = (run.snapshot_id, run.contract) if run is not None and not run.error else None
+        if name in snapshots and checked != (snapshots[name], contract.version):
+            found.append(name)
+    return found
