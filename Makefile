@@ -46,12 +46,15 @@ proxies: setup ## Start the stack with proxies between its services, for faults 
 	@COMPOSE_FILE=docker-compose.yml:infra/faults/proxies.yml $(RUNNER_CMD) up
 
 ## The proof
-.PHONY: demo verify bench
+.PHONY: demo verify docs bench
 demo: up ## Load, live traffic, broken records, a killed mirror; then the proof that lake and source are equal
 	@$(VENV)/python -m services.demo
 
 verify: $(VENV)/python ## Compare source and lake row by row
 	@$(VENV)/lakehouse verify
+
+docs: $(VENV)/python ## What checks of the contracts have found, as a static site in .lakehouse/docs
+	@$(VENV)/lakehouse docs
 
 bench: dev ## This mirror and its peers on the same topics, compared (FULL=1 the long one; SYSTEMS= WORKLOADS= RUNS= narrow)
 	@$(TOOLCHAIN) preflight --runner process

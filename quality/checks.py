@@ -35,6 +35,7 @@ _SINGLE = {
     "mustBeLessOrEqualTo": "<=",
 }  # fmt: skip
 _PAIRS = {"mustBeBetween": "BETWEEN", "mustNotBeBetween": "NOT BETWEEN"}
+BOUNDS = (*_SINGLE, *_PAIRS)
 
 
 @dataclass(frozen=True)
@@ -122,7 +123,7 @@ def _query(query: str, where: str, found: DataQuality) -> dict[str, Any]:
         bounds = getattr(found, word)
         if bounds is not None:
             return _unexpected(query, f"found {operator} {_literal(bounds[0])} AND {_literal(bounds[1])}")
-    raise ContractError(f"{where}: what must it be? Say {', '.join((*_SINGLE, *_PAIRS))}")
+    raise ContractError(f"{where}: what must it be? Say {', '.join(BOUNDS)}")
 
 
 def _unexpected(query: str, condition: str) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from jsonschema import Draft201909Validator
 from jsonschema.exceptions import ValidationError, best_match
 from open_data_contract_standard.model import OpenDataContractStandard
 
+from quality.checks import BOUNDS
 from quality.contract import Contract, contract_of
 from quality.errors import ContractError
 
@@ -57,23 +58,39 @@ def parse(text: str) -> OpenDataContractStandard:
         raise ContractError(f"not YAML: {error}") from error
     if not isinstance(data, Mapping):
         raise ContractError("not a contract: the file has no fields")
-    _name_untyped(data)
+    for where, table in _places("schema", data.get("schema")):
+        _name_unbounded(where, table)
+        for place, column in _places(f"{where}.properties", table.get("properties")):
+            _name_untyped(place, column)
+            _name_unbounded(place, column)
     wrong = best_match(_validator().iter_errors(data))
     if wrong is not None:
         raise ContractError(_complaint(wrong))
     return OpenDataContractStandard.model_validate(data)
 
 
-def _name_untyped(data: Mapping[str, Any]) -> None:
+def _places(where: str, found: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Where they are, and the objects of a list; of anything else none."""
+    for number, each in enumerate(found if isinstance(found, list) else []):
+        if isinstance(each, Mapping):
+            yield f"{where}[{number}]", each
+
+
+def _name_untyped(where: str, column: Mapping[str, Any]) -> None:
     """Raise ContractError for a column without a type, of which the standard's schema would say that it isn't a map."""
-    tables = data.get("schema")
-    for number, table in enumerate(tables if isinstance(tables, list) else []):
-        columns = table.get("properties") if isinstance(table, Mapping) else None
-        for place, column in enumerate(columns if isinstance(columns, list) else []):
-            if isinstance(column, Mapping) and "logicalType" not in column:
-                raise ContractError(
-                    f"schema[{number}].properties[{place}] ({column.get('name')}): it has no logicalType"
-                )
+    if "logicalType" not in column:
+        raise ContractError(f"{where} ({column.get('name')}): it has no logicalType")
+
+
+def _name_unbounded(where: str, found: Mapping[str, Any]) -> None:
+    """Raise ContractError for checks that don't say what a value must be, or say it twice: the standard's schema would
+    complain of the metric.
+    """
+    for place, check in _places(f"{where}.quality", found.get("quality")):
+        bounds = [word for word in BOUNDS if word in check]
+        if ("metric" in check or "query" in check) and len(bounds) != 1:
+            said = f"it says {' and '.join(bounds)}" if bounds else f"what must it be? Say {', '.join(BOUNDS)}"
+            raise ContractError(f"{place} ({check.get('name') or check.get('metric')}): {said}")
 
 
 def _complaint(error: ValidationError) -> str:

@@ -1,15 +1,15 @@
-"""`python -m pipelines.checks`: check tables once, and end. The service `checker` runs it when something is due.
+"""`python -m pipelines.checks JOBS`: check tables once, and end. The service `checker` runs it when something is due.
 
 Spark is only there while checks run: between two rounds nothing of them takes memory.
 """
 
+import sys
 import time
-from typing import Annotated
 
-import typer
 from structlog.stdlib import BoundLogger
 
 from pipelines import evolve, spec
+from pipelines.checks.jobs import JOBS, Job
 from pipelines.checks.record import Record, Run
 from pipelines.checks.run import Checker
 from pipelines.log import json_log
@@ -21,15 +21,9 @@ from quality.errors import ContractError
 
 # Two commits of each table, as fresh as they are to be, with what a batch takes; but nobody waits longer.
 LONGEST_SETTLE = 60.0
-app = typer.Typer(add_completion=False)
 
 
-@app.command()
-def check(
-    tables: Annotated[list[str], typer.Argument(help="Source tables with a contract, as schema.table.")],
-    request: Annotated[str | None, typer.Option(help="Whose it is.")] = None,
-    full: Annotated[bool, typer.Option("--full", help="Ask of every row, not only of those that are new.")] = False,
-) -> None:
+def check(jobs: list[Job]) -> None:
     """Check tables, and keep what was found."""
     log, settings = json_log(), MirrorSettings()
     try:
@@ -42,11 +36,11 @@ def check(
     record = Record(spark)
     settle = min(2 * specs.default_freshness + 5, LONGEST_SETTLE)
     checker = Checker(spark, lambda: time.sleep(settle))
-    for name in tables:
-        schema, _, table = name.partition(".")
+    for job in jobs:
+        schema, _, table = job.table.partition(".")
         mirrored = (evolve.lake_namespace(settings.source_name, schema), table)
-        last = None if full else record.last(".".join(mirrored))
-        run = checker.run(mirrored, contracts.get((schema, table)), last, request)
+        last = None if job.full else record.last(".".join(mirrored))
+        run = checker.run(mirrored, contracts.get((schema, table)), last, job.request)
         record.add([run])
         _tell(log, run)
     spark.stop()
@@ -64,4 +58,4 @@ def _tell(log: BoundLogger, run: Run) -> None:
 
 
 if __name__ == "__main__":
-    app(prog_name="python -m pipelines.checks")
+    check(JOBS.validate_json(sys.argv[1]))

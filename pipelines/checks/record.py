@@ -15,6 +15,7 @@ from pipelines.identifiers import literal
 from quality.validate import Result
 
 RUNS, RESULTS, REQUESTS = "check_runs", "checks", "check_requests"
+TABLES = (RUNS, RESULTS, REQUESTS)
 RUN_COLUMNS = {
     "run": "string", "table": "string", "identity": "string", "snapshot_id": "long", "positions": "string",
     "contract": "string", "started_at": "timestamptz", "seconds": "double", "success": "boolean", "asked": "int",

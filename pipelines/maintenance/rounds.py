@@ -8,6 +8,7 @@ from pyspark.sql import SparkSession
 from structlog.stdlib import BoundLogger
 
 from pipelines import actions, deadletters, resyncs
+from pipelines.checks import record as checks
 from pipelines.deadletters import NAMESPACE
 from pipelines.errors import in_a_line
 from pipelines.iceberg import Lake, LakeTable
@@ -21,7 +22,7 @@ from pipelines.table import TableMirror
 # How many commits a table is looked at after; after how many it is even if the mirror has no time to spare.
 SOON, OVERDUE = 5, 12
 # The mirror's own, which are only ever appended to. (The verifier keeps its own small.)
-OWN_TABLES = (deadletters.TABLE, actions.TABLE, resyncs.TABLE, HISTORY, REQUESTS)
+OWN_TABLES = (deadletters.TABLE, actions.TABLE, resyncs.TABLE, HISTORY, REQUESTS, *checks.TABLES)
 LOOK_EVERY_SECONDS, WRITE_EVERY_SECONDS, ASK_EVERY_SECONDS = 600.0, 60.0, 5.0
 
 

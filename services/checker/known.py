@@ -72,9 +72,11 @@ class KnownRun:
 
 @dataclass(frozen=True)
 class Request:
-    """What somebody asks for a table (``namespace.name`` of the lake). ``full``: of every row."""
+    """What is asked for a table (``namespace.name`` of the lake). ``id`` None: by nobody, it is time; ``full``: of
+    every row.
+    """
 
-    id: str
+    id: str | None
     table: str
     full: bool
 
@@ -86,6 +88,15 @@ def newest(catalog: Catalog, tables: Iterable[str] | None = None) -> dict[str, K
     for run in sorted(_runs(catalog, wanted), key=lambda run: run.started_at):
         found[run.table] = run
     return found
+
+
+def history(catalog: Catalog, runs: int) -> list[KnownRun]:
+    """The newest so many runs of each table that could ask something, without the results."""
+    found: dict[str, list[KnownRun]] = {}
+    for run in sorted(_runs(catalog, None), key=lambda run: run.started_at, reverse=True):
+        if not run.error:
+            found.setdefault(run.table, []).append(run)
+    return [run for each in found.values() for run in each[:runs]]
 
 
 def answers(catalog: Catalog, requests: Iterable[str]) -> list[KnownRun]:

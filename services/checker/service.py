@@ -12,6 +12,7 @@ from pyiceberg.exceptions import RESTError
 from requests.exceptions import RequestException
 from structlog.stdlib import BoundLogger
 
+from pipelines.checks.jobs import JOBS, Job
 from quality import odcs
 from quality.contract import Contract
 from quality.errors import ContractError
@@ -59,8 +60,7 @@ class CheckerService:
     def _turn(self, catalog: Catalog, alive: Path) -> None:
         asked = known.requested(catalog)
         if asked != self.seen:
-            for request in known.open_requests(catalog):
-                self._check([request.table], alive, request)
+            self._check(known.open_requests(catalog), alive)
             # What came meanwhile is another snapshot.
             self.seen = asked
         if time.monotonic() - self.looked >= self.settings.check_seconds:
@@ -68,17 +68,20 @@ class CheckerService:
             contracts = {
                 self._mirrored(table): contract for table, contract in odcs.load(self.settings.contracts).items()
             }
-            self._check(due(self._snapshots(catalog), known.newest(catalog), contracts), alive)
+            found = due(self._snapshots(catalog), known.newest(catalog), contracts)
+            self._check([Request(None, name, False) for name in found], alive)
 
-    def _check(self, mirrored: Iterable[str], alive: Path, request: Request | None = None) -> None:
-        """Check tables (as the lake calls them), and wait for it."""
+    def _check(self, requests: Iterable[Request], alive: Path) -> None:
+        """Have tables checked, all by one process, and wait for it."""
         schemas = {self.settings.namespace(schema): schema for schema in self.settings.schemas}
-        split = [name.split(".", 1) for name in mirrored]
-        names = [f"{schemas[namespace]}.{table}" for namespace, table in split if namespace in schemas]
-        if not names or self.stop.asked:
+        jobs = []
+        for request in requests:
+            namespace, _, table = request.table.partition(".")
+            if namespace in schemas:
+                jobs.append(Job(f"{schemas[namespace]}.{table}", request.id, request.full))
+        if not jobs or self.stop.asked:
             return
-        options = [] if request is None else ["--request", request.id, *(["--full"] if request.full else [])]
-        process = subprocess.Popen([sys.executable, "-m", "pipelines.checks", *names, *options])
+        process = subprocess.Popen([sys.executable, "-m", "pipelines.checks", JOBS.dump_json(jobs).decode()])
         while process.poll() is None and not self.stop.wait(POLL_SECONDS / 4):
             alive.touch()
         if process.poll() is None:
@@ -88,7 +91,7 @@ class CheckerService:
             except subprocess.TimeoutExpired:
                 process.kill()
         elif process.returncode:
-            self.log.error("checks_ended", exit_code=process.returncode, tables=names)
+            self.log.error("checks_ended", exit_code=process.returncode, tables=[job.table for job in jobs])
 
     def _snapshots(self, catalog: Catalog) -> dict[str, int]:
         found = {}

@@ -74,7 +74,7 @@ def _checked(
     requests = known.ask(catalog, tables, full)
     deadline = time.monotonic() + timeout
     while True:
-        found = known.answers(catalog, [request.id for request in requests])
+        found = known.answers(catalog, [request.id for request in requests if request.id])
         on_progress(Progress("checks", "waiting for the checker", len(found), len(requests)))
         if len(found) == len(requests):
             return found

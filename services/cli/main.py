@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from services.cli import check, continuous, contract, dlq, maintain, resync, schema, tables
+from services.cli import check, continuous, contract, dlq, docs, maintain, resync, schema, tables
 from services.cli.advise import ADVISE_HELP, advise_table
 from services.cli.output import CHECK_FAILED, expected_errors, out, print_json, progress
 from services.verify.history import TableHistory, histories
@@ -33,6 +33,7 @@ app.add_typer(schema.app, name="schema")
 app.add_typer(contract.app, name="contract")
 app.add_typer(resync.app)
 app.add_typer(check.app)
+app.add_typer(docs.app)
 app.add_typer(maintain.app)
 app.add_typer(continuous.app)
 

@@ -15,6 +15,7 @@ from pyiceberg.types import TimestamptzType
 from rich.table import Table
 
 from pipelines import spec
+from services.checker.known import KnownRun, newest
 from services.cli.output import UNUSABLE, age, expected_errors, fail, out, print_json, size
 from services.contracts.shown import Promise, broken_rows, promise
 from services.layout.present import layout_of
@@ -195,12 +196,13 @@ def show_table(name: Annotated[str, typer.Argument(metavar="TABLE")], as_json: A
         health, warned = _health(table)
         layout, asked = layout_of(table), _asked(table)
         promised = promise(source_of(table), {f.name: str(f.field_type) for f in table.schema().fields})
+        checked = newest(open_catalog(settings), [".".join(table.name()[-2:])]).get(".".join(table.name()[-2:]))
     broken = broken_rows(table)
     if as_json:
         print_json({
             **asdict(found), "freshness_asked": asked, "layout": layout.model_dump(),
             "health": health and asdict(health), "alerts": warned, "contract": promised and asdict(promised),
-            "broken_rows": broken, "newest_snapshots": history,
+            "broken_rows": broken, "checked": checked and asdict(checked), "newest_snapshots": history,
         })  # fmt: skip
         return
     described = {
@@ -216,6 +218,7 @@ def show_table(name: Annotated[str, typer.Argument(metavar="TABLE")], as_json: A
         "verified": f"through {_through(found, datetime.now(UTC))}; {found.differences:,} rows known to differ",
         **({"health": _described(health)} if health else {}),
         **(_promised(promised) if promised else {"contract": "none; `lakehouse contract init` writes a first one"}),
+        **({"checked": _checked(checked)} if checked else {}),
         **({"broken": ", ".join(f"{name} by {count:,} rows" for name, count in broken.items())} if broken else {}),
     }
     for label, value in [*described.items(), *(("alert", text) for text in warned)]:
@@ -240,6 +243,14 @@ def _promised(contract: Promise) -> dict[str, str]:
         "owner": f"{contract.owner or '-'}; steward {contract.steward or '-'}",
         "contract": f"{contract.version}, {contract.status}; fresh within {age(contract.freshness_seconds)}; {kept}",
     }
+
+
+def _checked(run: KnownRun) -> str:
+    kept = f"{run.asked:,} promises kept" if run.success else run.error or f"{run.failed:,} broken of {run.asked:,}"
+    not_asked = f", {run.not_asked:,} couldn't be asked" if run.not_asked else ""
+    return (
+        f"{age((datetime.now(UTC) - run.started_at).total_seconds())} ago: {kept}{not_asked} (`lakehouse check --last`)"
+    )
 
 
 def _terms(terms: tuple[str, ...] | None) -> str:

@@ -78,6 +78,31 @@ schema:
         implementation: state <> 'closed' OR 100 / amount > 0
         customProperties: [{property: onViolation, value: reject}]
 """,
+    "audited": """
+apiVersion: v3.2.0
+kind: DataContract
+id: audited
+version: 1.0.0
+status: active
+schema:
+  - name: audited
+    physicalName: public.audited
+    properties:
+      - {name: id, logicalType: integer, primaryKey: true, primaryKeyPosition: 1}
+      - name: mail
+        logicalType: string
+        classification: personal
+        unique: true
+        required: true
+        logicalTypeOptions: {pattern: "^[^@]+@[^@]+$"}
+      - {name: state, logicalType: string, enum: [{value: open}, {value: closed}]}
+    quality:
+      - {type: library, metric: rowCount, mustBeBetween: [1, 10]}
+      - type: sql
+        name: as many as there are guards
+        query: SELECT count(*) - 4 FROM ${table}
+        mustBe: 0
+""",
 }
 # Below the kernel's range for outgoing connections, or a probe of a port that nobody listens on yet could meet itself.
 PORT_RANGE = range(21_000, 32_000)
@@ -112,7 +137,8 @@ class Stack:
         (self.folder / ".lakehouse/toolchain").symlink_to(CHECKOUT / ".lakehouse/toolchain")
         with ExitStack() as open_sockets:
             ports = {name: _free_port(open_sockets) for name in PORTS}
-        settings = {**{f"{name}_PORT": port for name, port in ports.items()}, "TABLE_TOPIC_PARTITIONS": 3}
+        settings = {**{f"{name}_PORT": port for name, port in ports.items()}, "TABLE_TOPIC_PARTITIONS": 3,
+                    "CHECK_SECONDS": 86400}  # fmt: skip
         (self.folder / ".env").write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
         (self.folder / ".env").chmod(0o600)
         self._run([sys.executable, "-m", "infra.toolchain", "env"], 60)

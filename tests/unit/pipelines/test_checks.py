@@ -39,8 +39,8 @@ def mirrored(spark: SparkSession, *events: Any) -> Topic:
     return topic
 
 
-def checked(topic: Topic, contract: Contract = PROMISED, last: Last | None = None, settle: Any = Settled()) -> Run:
-    return Checker(topic.spark, settle).run(("shop", topic.table), contract, last)
+def checked(topic: Topic, contract: Contract = PROMISED, last: Last | None = None, settle: Any = None) -> Run:
+    return Checker(topic.spark, settle or Settled()).run(("shop", topic.table), contract, last)
 
 
 def broken(run: Run) -> dict[str, int | None]:
@@ -65,7 +65,9 @@ def test_every_promise_is_asked(spark: SparkSession) -> None:
 
 
 def test_what_is_broken_is_counted(spark: SparkSession) -> None:
-    run = checked(mirrored(spark, create(1, -1, "a"), create(2, 2, "a", "deep"), create(3, 3, "z"), create(4, 4, "c", "x")))
+    run = checked(
+        mirrored(spark, create(1, -1, "a"), create(2, 2, "a", "deep"), create(3, 3, "z"), create(4, 4, "c", "x"))
+    )
     assert broken(run) == {
         "name.unique": 2, "name.enum": 2, "doc.maxLength": 1, "doc.pattern": 1, "positive": None, "named": 1,
     }  # fmt: skip
@@ -112,7 +114,9 @@ def test_a_column_that_is_promised_and_gone(spark: SparkSession) -> None:
 def test_what_cannot_be_asked_is_told(spark: SparkSession) -> None:
     checks = (Check("odd", "expect_nothing_of_the_kind"),
               Check("wrong", QUERY, {"unexpected_rows_query": "SELECT nope FROM {batch}"}))  # fmt: skip
-    run = checked(mirrored(spark, create(1, 1, "a")), Contract(("public", "t"), "1", "active", (Column("id"),), (), checks))
+    run = checked(
+        mirrored(spark, create(1, 1, "a")), Contract(("public", "t"), "1", "active", (Column("id"),), (), checks)
+    )
     found = {result.expectation.name: (result.success, result.error) for result, _ in run.results}
     assert found["columns"] == (True, None)
     assert found["odd"][0] is None

@@ -1,0 +1,61 @@
+"""Docs: what checks have found, as the static site that Great Expectations calls Data Docs."""
+
+import logging
+import os
+import shutil
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+SITE = "gx/uncommitted/data_docs/local_site"
+
+
+@dataclass(frozen=True)
+class Page:
+    """One run of a table's checks; ``document``: of :class:`quality.validate.Validation`."""
+
+    table: str
+    snapshot_id: int
+    started_at: datetime
+    document: dict[str, Any]
+
+
+def build(folder: Path, pages: Iterable[Page]) -> Path:
+    """Write the site into ``folder``, which is replaced once it is whole, and give its first page. OSError."""
+    with TemporaryDirectory(dir=_made(folder.parent), prefix=".docs-") as scratch:
+        _build(Path(scratch), pages)
+        if folder.exists():
+            shutil.rmtree(folder)
+        shutil.move(Path(scratch) / SITE, folder)
+    return folder / "index.html"
+
+
+def _build(scratch: Path, pages: Iterable[Page]) -> None:
+    os.environ["GX_ANALYTICS_ENABLED"] = "false"
+    import great_expectations as gx
+    from great_expectations.core.expectation_validation_result import expectationSuiteValidationResultSchema
+    from great_expectations.core.run_identifier import RunIdentifier
+    from great_expectations.data_context.types.resource_identifiers import (
+        ExpectationSuiteIdentifier,
+        ValidationResultIdentifier,
+    )
+
+    logging.getLogger("great_expectations").setLevel(logging.ERROR)
+    context: Any = gx.get_context(mode="file", project_root_dir=scratch)
+    context.variables.progress_bars = {"globally": False, "metric_calculations": False}
+    for page in pages:
+        # A name of digits alone would be taken for a time.
+        run = RunIdentifier(run_name=f"snapshot-{page.snapshot_id}", run_time=page.started_at)
+        result = expectationSuiteValidationResultSchema.load(page.document)
+        result.meta["run_id"] = run
+        suite = ExpectationSuiteIdentifier(name=page.table)
+        context.validation_results_store.set(ValidationResultIdentifier(suite, run, page.table), result)
+    context.build_data_docs()
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
