@@ -17,6 +17,8 @@ class Account:
 
     def __init__(self, pipeline: str) -> None:
         self._pipeline = pipeline
+        # Of the table, if it has it: where its commits go until somebody has audited them.
+        self.branch: str | None = None
         self.forget()
 
     def forget(self) -> None:
@@ -32,7 +34,8 @@ class Account:
 
     def look(self, lake: Lake, namespace: str, name: str) -> None:
         """See the table as it is now: somebody may have dropped it or rolled it back."""
-        self.table = lake.table(namespace, name)
+        table, branch = lake.table(namespace, name), self.branch
+        self.table = table.on(branch) if table is not None and branch in table.branches and branch else table
         found = ledger.read(self.table.summaries()) if self.table else ledger.Ledger()
         if found != self._ledger:
             self._ledger, self._read, self._untold, self._lost = found, {}, ledger.Counts(), {}

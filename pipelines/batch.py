@@ -12,12 +12,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from structlog.stdlib import BoundLogger
 
+from pipelines.aside import Aside
+from pipelines.audit import Audit
 from pipelines.deadletters import DeadLetters
 from pipelines.errors import RetryBatch, Stopping, StopPipeline
 from pipelines.failpoints import failpoint
 from pipelines.history import TopicHistory
 from pipelines.holds import Holds
-from pipelines.ledger import Counts, Positions, Ranges, size
+from pipelines.ledger import Counts, Ledger, Positions, Ranges, size
 from pipelines.maintenance.rounds import Maintenance
 from pipelines.pace import Pace
 from pipelines.parking import Parking
@@ -61,8 +63,12 @@ class BatchMirror:
         self._offsets = OffsetLog(settings.checkpoint)
         self._schema_log = SchemaLog(settings.kafka_bootstrap, self._registry, settings.source_name)
         self._parking, self._resyncs = Parking(spark), Resyncs(spark)
-        self._specs, self._contracts = specs, contracts
+        self._spark, self._specs, self._contracts = spark, specs, contracts
         self._tables: dict[str, TableMirror] = {}
+        self._audited = {topic_name(settings.source_name, *table) for table, c in contracts.items() if c.blocking}
+        self._aside = Aside(spark)
+        # Tables whose schema has changed while they were under way.
+        self._unheard: set[str] = set()
         # What was left out of the last batch, though that, or one before it, had something for them.
         self._left: set[str] = set()
         self._pool = ThreadPoolExecutor(TABLES_SIDE_BY_SIDE, thread_name_prefix="table")
@@ -85,12 +91,17 @@ class BatchMirror:
             topics = profile(batch)
             profiled = time.monotonic()
             planned = self._planned(ranges)
-            altered = self._altered(topics)
+            outcomes, busy = self._ended(planned), self._aside.busy()
+            altered = self._altered(topics) | self._unheard
+            self._unheard = altered & busy.keys()
             # Both look, whatever the first one says.
             decided = any([self._parking.refresh(), self._resyncs.refresh()])
-            pending = planned.keys() & (topics.keys() | self._left)
+            free = planned.keys() - busy.keys()
+            pending = free & (topics.keys() | self._left)
             waiting = {} if behind else self._waiting(pending)
-            due = {t for t in planned if self._is_due(t, t in pending - waiting.keys(), t in altered or decided)}
+            due = {t for t in free if self._is_due(t, t in pending - waiting.keys(), t in altered or decided)}
+            for t in due & self._audited:
+                self._start_aside(batch, topics.get(t) or TopicProfile(t), planned[t], number, t in altered)
             jobs = {
                 t: self._pool.submit(
                     self._one,
@@ -101,10 +112,10 @@ class BatchMirror:
                     t in altered,
                 )
                 for t in planned
-                if t in due
+                if t in due - self._audited
             }
-            outcomes = self._outcomes(jobs)
-            waiting = {topic: reached for topic, reached in waiting.items() if topic not in due}
+            outcomes += self._outcomes(jobs)
+            waiting = {topic: reached for topic, reached in waiting.items() if topic not in due} | self._aside.busy()
             self._left = set(waiting)
             for topic in planned.keys() - due - self._holds.all().keys() - waiting.keys():
                 self._tables[topic].pass_over(planned[topic])
@@ -122,7 +133,8 @@ class BatchMirror:
         now = time.monotonic()
         for topic in committed:
             self._maintenance.committed(topic)
-        free = {topic: mirror for topic, mirror in self._tables.items() if not self._holds.held(topic)}
+        busy = self._aside.busy()
+        free = {t: mirror for t, mirror in self._tables.items() if t not in busy and not self._holds.held(t)}
         self._maintenance.run(free, number, now + (IDLE_SECONDS if idle else pause))
         self._stop.wait(max(0.0, now + pause - time.monotonic()))
 
@@ -158,13 +170,29 @@ class BatchMirror:
                 self._hold(topic, error)
             elif self._holds.release(topic):
                 self._log.info("table_released", topic=topic)
-        outcomes = [job.result() for topic, job in jobs.items() if topic not in failed]
-        for outcome in outcomes:
-            if outcome.layout_refused:
-                self._log.warning("layout_refused", topic=outcome.topic, why=outcome.layout_refused)
-            for promise, why in outcome.not_enforced.items():
-                self._log.warning("not_enforced", topic=outcome.topic, promise=promise, why=why)
+        return [self._warned(job.result()) for topic, job in jobs.items() if topic not in failed]
+
+    def _ended(self, planned: Mapping[str, Ranges]) -> list[Outcome]:
+        """The same of the tables that were mirrored aside, each of which fails alone."""
+        outcomes = []
+        for topic, job in self._aside.finished().items():
+            error, reached = job.exception(), self._tables[topic].reached
+            if error is not None:
+                self._hold(topic, error)
+                continue
+            if self._holds.release(topic):
+                self._log.info("table_released", topic=topic)
+            if reached is not None and not Ledger(dict(reached)).skipped(planned.get(topic, {})):
+                self._left.discard(topic)
+            outcomes.append(self._warned(job.result()))
         return outcomes
+
+    def _warned(self, outcome: Outcome) -> Outcome:
+        if outcome.layout_refused:
+            self._log.warning("layout_refused", topic=outcome.topic, why=outcome.layout_refused)
+        for promise, why in outcome.not_enforced.items():
+            self._log.warning("not_enforced", topic=outcome.topic, promise=promise, why=why)
+        return outcome
 
     def _hold(self, topic: str, error: BaseException) -> None:
         with self._session() as session:
@@ -196,20 +224,47 @@ class BatchMirror:
         again = read_ranges(batch.sparkSession, self._settings.kafka_bootstrap, topic, asked)
         return gathered(again.select(batch.columns), size(asked))
 
+    def _start_aside(self, batch: DataFrame, seen: TopicProfile, planned: Ranges, number: int, altered: bool) -> None:
+        """Mirror a table beside the batches: it reads its records by itself, for the batch's are gone once it ends."""
+        mirror, reading, schema = self._mirror_of(seen.topic), batch.sparkSession, batch.schema
+        asked = {partition: (start, end) for partition, (start, end) in planned.items() if start < end}
+        offsets = size(asked)
+
+        def alone(session: SparkSession) -> Outcome:
+            raw = reading.createDataFrame([], schema)
+            if asked:
+                raw = read_ranges(reading, self._settings.kafka_bootstrap, seen.topic, asked).select(schema.names)
+            with kept(gathered(raw, offsets), offsets) as records:
+                outcome = Outcome(seen.topic, rows=seen.rows)
+                return mirror.mirror(Part(records, seen, planned, number, session, outcome), altered)
+
+        with self._session() as session:
+            self._aside.start(seen.topic, mirror.positions(session), alone)
+
     def _one(self, raw: DataFrame, seen: TopicProfile, planned: Ranges, number: int, altered: bool) -> Outcome:
-        mirror = self._tables.get(seen.topic)
-        if mirror is None:
-            topic = Topic(seen.topic, self._registry, self._history, self._schema_log, self._settings.unavailable_value)
-            rules = Rules(
-                self._settings.source_name, PIPELINE, self._settings.dead_letter_share,
-                self._specs.schema_policy(*topic.table), self._specs.layout(*topic.table),
-                self._contracts.get(topic.table),
-            )  # fmt: skip
-            self._pace.know(seen.topic, self._specs.freshness(*topic.table))
-            mirror = self._tables[seen.topic] = TableMirror(topic, rules, self._letters, self._parking, self._resyncs)
+        mirror = self._mirror_of(seen.topic)
         with self._session() as session:
             outcome = Outcome(seen.topic, rows=seen.rows)
             return mirror.mirror(Part(raw, seen, planned, number, session, outcome), altered)
+
+    def _mirror_of(self, name: str) -> TableMirror:
+        mirror = self._tables.get(name)
+        if mirror is None:
+            topic = Topic(name, self._registry, self._history, self._schema_log, self._settings.unavailable_value)
+            contract = self._contracts.get(topic.table)
+            audit = Audit(self._spark, contract, self._settle) if contract is not None and contract.blocking else None
+            rules = Rules(
+                self._settings.source_name, PIPELINE, self._settings.dead_letter_share,
+                self._specs.schema_policy(*topic.table), self._specs.layout(*topic.table),
+                contract, audit,
+            )  # fmt: skip
+            self._pace.know(name, self._specs.freshness(*topic.table))
+            mirror = self._tables[name] = TableMirror(topic, rules, self._letters, self._parking, self._resyncs)
+        return mirror
+
+    def _settle(self) -> None:
+        """Let other tables come as far as one that is audited: two commits' time."""
+        self._stop.wait(2 * self._specs.default_freshness)
 
     @contextmanager
     def _session(self) -> Iterator[SparkSession]:

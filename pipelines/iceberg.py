@@ -28,21 +28,38 @@ _NAMESPACES = Lock()
 
 
 class LakeTable:
-    """A table of the lake as of its last look-up."""
+    """A table of the lake as of its last look-up. ``branch``: what is read and written of it is there, where others
+    don't see it; its schema and properties are the table's all the same.
+    """
 
-    def __init__(self, namespace: str, name: str, table: Any) -> None:
-        self.namespace, self.name, self._table = namespace, name, table
+    def __init__(self, namespace: str, name: str, table: Any, branch: str | None = None) -> None:
+        self.namespace, self.name, self.branch, self._table = namespace, name, branch, table
         self._properties: dict[str, str] | None = None
 
     @property
     def sql_name(self) -> str:
         """The table's name in Spark SQL, quoted."""
-        return quote_path((CATALOG, self.namespace, self.name))
+        branch = () if self.branch is None else (f"branch_{self.branch}",)
+        return quote_path((CATALOG, self.namespace, self.name, *branch))
+
+    @property
+    def _head(self) -> Any:
+        """Iceberg's newest Snapshot; None: nothing was ever committed."""
+        return self._table.currentSnapshot() if self.branch is None else self._table.snapshot(self.branch)
+
+    @property
+    def branches(self) -> set[str]:
+        """The table's branches and tags, by name."""
+        return {str(name) for name in self._table.refs()}
+
+    def on(self, branch: str) -> "LakeTable":
+        """The same table, read and written on a branch that it has."""
+        return LakeTable(self.namespace, self.name, self._table, branch)
 
     @property
     def snapshot_id(self) -> int | None:
         """The current snapshot; None: nothing was ever committed."""
-        snapshot = self._table.currentSnapshot()
+        snapshot = self._head
         return None if snapshot is None else int(snapshot.snapshotId())
 
     @property
@@ -53,7 +70,7 @@ class LakeTable:
     @property
     def summary(self) -> dict[str, str]:
         """The current snapshot's summary; {}: nothing was ever committed."""
-        snapshot = self._table.currentSnapshot()
+        snapshot = self._head
         return {} if snapshot is None else dict(snapshot.summary())
 
     def snapshot_times(self) -> dict[int, int]:
@@ -149,11 +166,13 @@ class LakeTable:
         append = self._table.newAppend() if tidy else self._table.newFastAppend()
         for key, value in summary.items():
             append = append.set(key, value)
+        if self.branch is not None:
+            append = append.toBranch(self.branch)
         append.commit()
 
     def summaries(self) -> Iterator[dict[str, str]]:
         """Snapshot summaries from the current snapshot back along its ancestors."""
-        snapshot = self._table.currentSnapshot()
+        snapshot = self._head
         while snapshot is not None:
             yield dict(snapshot.summary())
             parent = snapshot.parentId()

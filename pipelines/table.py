@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from pipelines import arrange, breaker, evolve, keyed, ledger, multiset, rekey, schemas
 from pipelines.account import Account
 from pipelines.admit import TRUNCATE
+from pipelines.audit import Audit, audited
 from pipelines.changes import admitted, decoded
 from pipelines.clock import check_clock
 from pipelines.deadletters import DeadLetters, rejected, undecodable, within
@@ -18,6 +19,7 @@ from pipelines.describe import describe
 from pipelines.enforce import Enforcement
 from pipelines.facts import broken, slots
 from pipelines.iceberg import Lake, LakeTable
+from pipelines.keychange import KeyChanges
 from pipelines.layout import Layout
 from pipelines.parking import Parking
 from pipelines.part import Changes, Outcome, Part, gathered, kept
@@ -37,7 +39,7 @@ from quality.contract import Contract
 @dataclass(frozen=True)
 class Rules:
     """How a table is mirrored. ``source``: the connector's name; ``pipeline``: the ledger's; ``dead_share``: see
-    :mod:`pipelines.breaker`.
+    :mod:`pipelines.breaker`. ``audit``: what stands between the table's commits and its readers, if anything does.
     """
 
     source: str
@@ -46,6 +48,7 @@ class Rules:
     policy: SchemaPolicy
     layout: Layout = field(default_factory=Layout)
     contract: Contract | None = None
+    audit: Audit | None = None
 
 
 class TableMirror:
@@ -55,14 +58,13 @@ class TableMirror:
         self._topic, self._rules = topic, rules
         self._letters, self._parking, self._resyncs = letters, parking, resyncs
         self._account = Account(rules.pipeline)
+        self._key_changes = KeyChanges(topic, self._account, rules.policy, self._reread, self._look)
         self._enforcement = Enforcement(rules.contract) if rules.contract else None
+        # The topic's, as it was when the batch began.
+        self._resync: Resync | None = None
         self._arranged = False
         # The schema of the table that has the contract's words.
         self._described: tuple[str, int] | None = None
-
-    @property
-    def _resync(self) -> Resync | None:
-        return self._resyncs.of(self._topic.name)
 
     @property
     def _table(self) -> LakeTable | None:
@@ -70,7 +72,8 @@ class TableMirror:
 
     def awaits(self) -> bool:
         """Whether a resync has something left to do here, even if no record comes."""
-        return self._resync is not None and self._table is not None and self._resync.awaited_by(self._account.known)
+        resync = self._resyncs.of(self._topic.name)
+        return resync is not None and self._table is not None and resync.awaited_by(self._account.known)
 
     def positions(self, session: SparkSession) -> dict[int, int]:
         """Partition to the offset below which everything is in the table as it is now."""
@@ -116,27 +119,32 @@ class TableMirror:
         log has news of the table, which it follows even if no row has come since. Raises StopPipeline where Kafka
         doesn't hold what the table lacks, or the table can't follow the source's schema.
         """
-        outcome = planned.outcome
+        outcome, self._resync = planned.outcome, self._resyncs.of(self._topic.name)
         try:
-            with outcome.stage("ledger"):
-                self._begin(planned)
-            try:
-                self._bring(planned)
-            except KeyChanged:
-                self._bring(planned)
-            if schema_changed and self._table is not None:
-                with outcome.stage("evolve"):
-                    self._follow(self._table, planned)
-            if self._table is not None and self._resync is not None and self._resync.ends(self._account.reached):
-                with outcome.stage("resync"):
-                    outcome.swept = remove_stale(planned.session, self._table, self._resync)
-                    self._account.enter_state(replace(self._account.reached, resynced=outcome.swept), planned.batch)
-            if self._table is not None:
-                self._describe(self._table, outcome)
+            with audited(self._rules.audit, self._account, partial(self._look, planned.session), outcome):
+                self._mirror_all(planned, schema_changed)
         except BaseException:
             self._account.forget()
             raise
         return outcome
+
+    def _mirror_all(self, planned: Part, schema_changed: bool) -> None:
+        outcome = planned.outcome
+        with outcome.stage("ledger"):
+            self._begin(planned)
+        try:
+            self._bring(planned)
+        except KeyChanged:
+            self._bring(planned)
+        if schema_changed and self._table is not None:
+            with outcome.stage("evolve"):
+                self._follow(self._table, planned)
+        if self._table is not None and self._resync is not None and self._resync.ends(self._account.reached):
+            with outcome.stage("resync"):
+                outcome.swept = remove_stale(planned.session, self._table, self._resync)
+                self._account.enter_state(replace(self._account.reached, resynced=outcome.swept), planned.batch)
+        if self._table is not None:
+            self._describe(self._table, outcome)
 
     def _look(self, session: SparkSession) -> None:
         schema, name = self._topic.table
@@ -157,7 +165,7 @@ class TableMirror:
 
     def _bring(self, planned: Part) -> None:
         """The table up to ``planned``, from wherever it is."""
-        self._rekey(planned)
+        self._key_changes.follow(planned, self._resync)
         skipped = list(self._topic.read(planned.session, self._account.reached.skipped(planned.offsets)))
         together = skipped.pop() if skipped and self._topic.fits(skipped[-1][0], planned.seen.rows) else None
         for ranges, records in skipped:
@@ -184,42 +192,6 @@ class TableMirror:
             part.outcome.reread += seen.rows
             self._take(replace(part, raw=records, seen=seen))
         self._look(part.session)
-
-    def _rekey(self, planned: Part) -> None:
-        """Follow the changes of the key that the schema log tells of: see :mod:`pipelines.rekey`."""
-        versions, session = self._topic.versions(), planned.session
-        if rekey.is_anothers(self._table, versions):
-            self._clear(versions, planned)
-        for change in rekey.due(self._table, versions):
-            before = versions.up_to(change, included=False)
-            older = self._topic.older(change, self._account.reached, session, whole=not before.versions[-1].key)
-            for ranges, records in older:
-                self._reread(replace(planned, raw=records, offsets=ranges, versions=before))
-            if self._table is not None:
-                self._follow_key(self._table, versions.up_to(change, included=True), planned)
-
-    def _clear(self, versions: TableVersions, planned: Part) -> None:
-        """Begin again as another table that has the name now: what is older than it is superseded."""
-        first, account = versions.versions[0], self._account
-        for ranges, records in self._topic.older(first, account.reached, planned.session):
-            seen = self._topic.profile(records)
-            counts = ledger.Counts(superseded=seen.rows - seen.tombstones, tombstones=seen.tombstones)
-            account.enter(replace(planned, raw=records, seen=seen, offsets=ranges), counts)
-            account.read_through(ranges)
-        if self._table is None:
-            return
-        # Where whole files go, Iceberg's DELETE leaves out what its commit is told to carry.
-        planned.session.sql(f"DELETE FROM {self._table.sql_name} WHERE _lsn < {first.lsn:d}")
-        account.enter_state(account.known.after({}, first.lsn), planned.batch)
-        self._follow_key(self._table, versions.up_to(first, included=True), planned)
-        self._look(planned.session)
-
-    def _follow_key(self, table: LakeTable, known: TableVersions, planned: Part) -> None:
-        with planned.outcome.stage("evolve"):
-            session = planned.session
-            resyncing = self._resync is not None and self._resync.awaited_by(self._account.known)
-            done = evolve.rekey(Lake(session), session, table, known, self._rules.policy, resyncing)
-            planned.outcome.schema_changes += [str(change) for change in done]
 
     def _follow(self, table: LakeTable, planned: Part) -> None:
         versions = self._topic.versions()
@@ -324,7 +296,7 @@ class TableMirror:
             good = good.where(F.col("lsn") > bound)
         with part.outcome.stage("evolve"):
             lake, created = Lake(part.session), self._table is None
-            table = self._account.table = self._table or evolve.create_table(lake, self._rules.source, shape, keys)
+            table = self._account.table = self._table or self._create(lake, shape, keys)
             changed = fit(lake, table)
             part.outcome.schema_changes += [str(change) for change in changed]
             self._arrange(lake, table, part.outcome, again=created or bool(changed))
@@ -332,6 +304,10 @@ class TableMirror:
         resync = self._resync
         resynced_from = resync.start if resync is not None and resync.runs(self._account.known) else {}
         return Changes(part, good, shape, keys, facts, sifted, table, cleared, resynced_from, settled)
+
+    def _create(self, lake: Lake, shape: TableShape, keys: tuple[str, ...]) -> LakeTable:
+        table = evolve.create_table(lake, self._rules.source, shape, keys)
+        return table if self._rules.audit is None else self._rules.audit.begin(table)
 
     def _arrange(self, lake: Lake, table: LakeTable, outcome: Outcome, again: bool) -> None:
         """Once, and whenever the columns change. A layout that can't be had is told, and keeps nobody from merging."""

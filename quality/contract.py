@@ -4,7 +4,8 @@ The standard's own words are used where it has some: ``required``, ``unique``, `
 ``enum``, ``logicalTypeOptions`` (see :data:`OPTIONS`), ``team`` (roles ``owner`` and ``steward``), ``slaProperties``
 (``freshness``, ``retention``). It has no word for what becomes of a row that breaks a promise: that is the custom
 property ``onViolation`` of a column or rule (:data:`Action`). A rule over several columns is a quality check of type
-``custom`` for the engine ``lakehouse``, with a condition in Spark's SQL that holds for every row.
+``custom`` for the engine ``lakehouse``, with a condition in Spark's SQL that holds for every row. The custom property
+``blocking`` of the table says that nobody may see a state of it that breaks its contract.
 """
 
 import re
@@ -70,7 +71,8 @@ class Rule:
 @dataclass(frozen=True)
 class Contract:
     """One table's. ``table``: schema and name in the source; ``rules``: of every row, ``checks``: of the whole table;
-    ``freshness_seconds``, ``retention_seconds``: what the service level says, if it does.
+    ``freshness_seconds``, ``retention_seconds``: what the service level says, if it does. ``blocking``: nobody may see
+    what breaks it.
     """
 
     table: tuple[str, str]
@@ -84,6 +86,7 @@ class Contract:
     steward: str | None = None
     freshness_seconds: float | None = None
     retention_seconds: float | None = None
+    blocking: bool = False
 
     @property
     def source_name(self) -> str:
@@ -126,7 +129,15 @@ def contract_of(document: OpenDataContractStandard) -> Contract:
         rules=rules, checks=checks, description=table.description or purpose,
         owner=roles.get("owner"), steward=roles.get("steward"),
         freshness_seconds=levels.get("freshness"), retention_seconds=levels.get("retention"),
+        blocking=_blocking(table),
     )  # fmt: skip
+
+
+def _blocking(table: SchemaObject) -> bool:
+    said = next((p.value for p in table.customProperties or () if p.property == "blocking"), False)
+    if not isinstance(said, bool):
+        raise ContractError(f"schema[0].customProperties: blocking is {said!r}, not true or false")
+    return said
 
 
 def _source_name(table: SchemaObject) -> tuple[str, str]:

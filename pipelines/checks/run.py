@@ -19,7 +19,9 @@ from pipelines.checks.record import Last, Positions, Run
 from pipelines.errors import in_a_line
 from pipelines.frames import persisted
 from pipelines.iceberg import Lake, LakeTable
+from pipelines.identifiers import quote_path
 from pipelines.merge import before
+from pipelines.session import CATALOG
 from quality.contract import Contract
 from quality.suites import Expectation, suite
 from quality.validate import Result, Validation, validate
@@ -36,21 +38,27 @@ class Checker:
         self, name: tuple[str, str], contract: Contract | None, last: Last | None, request: str | None = None
     ) -> Run:
         """Check a table (its namespace and name in the lake). Never raises what is wrong with the table alone."""
-        started, at = datetime.now(UTC), time.monotonic()
-        empty = Run(str(uuid.uuid4()), ".".join(name), "", 0, {}, "", started, 0.0, request=request)
+        nothing = Run(str(uuid.uuid4()), ".".join(name), "", 0, {}, "", datetime.now(UTC), 0.0, request=request)
         table = Lake(self.spark).table(*name)
         if contract is None:
-            return replace(empty, error="the table has no contract")
+            return replace(nothing, error="the table has no contract")
         if table is None or table.snapshot_id is None:
-            return replace(empty, error="the lake hasn't got the table yet")
-        positions = ledger.read(table.summaries()).positions
-        identity, snapshot = table.identity[0], table.snapshot_id
-        pinned = replace(empty, contract=contract.version, identity=identity, snapshot_id=snapshot, positions=positions)
+            return replace(nothing, error="the lake hasn't got the table yet")
+        return replace(self.ask(table, contract, last), request=request)
+
+    def ask(self, table: LakeTable, contract: Contract, last: Last | None) -> Run:
+        """The same for a table that has a snapshot, on its branch if it is on one."""
+        at, snapshot = time.monotonic(), table.snapshot_id
+        assert snapshot is not None
+        run = Run(
+            str(uuid.uuid4()), f"{table.namespace}.{table.name}", table.identity[0], snapshot,
+            ledger.read(table.summaries()).positions, contract.version, datetime.now(UTC), 0.0,
+        )  # fmt: skip
         try:
             found, document = self._asked(table, contract, last)
         except PySparkException as error:
-            return replace(pinned, seconds=time.monotonic() - at, error=in_a_line(error))
-        return replace(pinned, seconds=time.monotonic() - at, results=found, document=document)
+            return replace(run, seconds=time.monotonic() - at, error=in_a_line(error))
+        return replace(run, seconds=time.monotonic() - at, results=found, document=document)
 
     def _asked(
         self, table: LakeTable, contract: Contract, last: Last | None
@@ -91,7 +99,8 @@ class Checker:
 
     def _at(self, table: LakeTable, snapshot: int | None) -> DataFrame:
         assert snapshot is not None
-        return self.spark.sql(f"SELECT * FROM {table.sql_name} VERSION AS OF {snapshot:d}")
+        name = quote_path((CATALOG, table.namespace, table.name))
+        return self.spark.sql(f"SELECT * FROM {name} VERSION AS OF {snapshot:d}")
 
 
 def _name(result: dict[str, object]) -> object:

@@ -103,6 +103,20 @@ schema:
         query: SELECT count(*) - 4 FROM ${table}
         mustBe: 0
 """,
+    "published": """
+apiVersion: v3.2.0
+kind: DataContract
+id: published
+version: 1.0.0
+status: active
+schema:
+  - name: published
+    physicalName: public.published
+    properties:
+      - {name: id, logicalType: integer, primaryKey: true, primaryKeyPosition: 1}
+      - {name: name, logicalType: string, unique: true, required: true}
+    customProperties: [{property: blocking, value: true}]
+""",
 }
 # Below the kernel's range for outgoing connections, or a probe of a port that nobody listens on yet could meet itself.
 PORT_RANGE = range(21_000, 32_000)

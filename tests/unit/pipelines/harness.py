@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from pipelines import ledger
+from pipelines.audit import Audit
 from pipelines.deadletters import within
 from pipelines.errors import UnknownSchema
 from pipelines.iceberg import Lake, LakeTable
@@ -171,7 +172,8 @@ class Topic:
     ) -> TableMirror:
         """What a new process would begin with."""
         topic = TopicReader(self.name, self.registry, self, self.schema_log, PLACEHOLDER)  # type: ignore[arg-type]
-        rules = Rules("shop", "mirror", 0.5, policy or SchemaPolicy(), layout or Layout(), contract)
+        audit = Audit(self.spark, contract, lambda: None) if contract is not None and contract.blocking else None
+        rules = Rules("shop", "mirror", 0.5, policy or SchemaPolicy(), layout or Layout(), contract, audit)
         return TableMirror(topic, rules, self.letters, self, self.resyncs)  # type: ignore[arg-type]
 
     def batch(self, events: list[tuple[Any, ...]]) -> DataFrame:
