@@ -35,7 +35,7 @@ class Account:
     def look(self, lake: Lake, namespace: str, name: str) -> None:
         """See the table as it is now: somebody may have dropped it or rolled it back."""
         table, branch = lake.table(namespace, name), self.branch
-        self.table = table.on(branch) if table is not None and branch in table.branches and branch else table
+        self.table = table.on(branch) if branch and table is not None and branch in table.branches else table
         found = ledger.read(self.table.summaries()) if self.table else ledger.Ledger()
         if found != self._ledger:
             self._ledger, self._read, self._untold, self._lost = found, {}, ledger.Counts(), {}

@@ -86,11 +86,12 @@ def check(folder: Folder = odcs.DIRECTORY, as_json: AsJson = False) -> None:
     if as_json:
         print_json({"contracts": [_told(contract) for contract in found]})
         return
-    grid = Table("table", "version", "status", "owner", "columns", "rules", "freshness")
+    grid = Table("table", "version", "status", "owner", "columns", "rules", "checks", "freshness", "")
     for contract in found:
         freshness = "-" if contract.freshness_seconds is None else f"{contract.freshness_seconds:g} s"
         grid.add_row(contract.source_name, contract.version, contract.status, contract.owner or "-",
-                     str(len(contract.columns)), str(len(contract.rules)), freshness)  # fmt: skip
+                     str(len(contract.columns)), str(len(contract.rules)), str(len(contract.checks)), freshness,
+                     "blocking" if contract.blocking else "")  # fmt: skip
     out.print(grid if found else f"There are no contracts in {folder}. `lakehouse contract init TABLE` writes one.")
 
 
