@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from services.cli import check, continuous, contract, dlq, docs, maintain, resync, schema, tables
+from services.cli import check, continuous, contract, dlq, docs, maintain, resync, schema, show, tables
 from services.cli.advise import ADVISE_HELP, advise_table
 from services.cli.output import CHECK_FAILED, expected_errors, out, print_json, progress
 from services.verify.history import TableHistory, histories
@@ -27,6 +27,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",
 )
 app.add_typer(tables.app, name="table")
+tables.app.command("show", help=show.HELP)(show.show_table)
 tables.app.command("advise", help=ADVISE_HELP)(advise_table)
 app.add_typer(dlq.app, name="dlq")
 app.add_typer(schema.app, name="schema")

@@ -14,16 +14,10 @@ from pyiceberg.table import Table as LakeTable
 from pyiceberg.types import TimestamptzType
 from rich.table import Table
 
-from pipelines import spec
-from services.checker.known import KnownRun, newest
 from services.cli.output import UNUSABLE, age, expected_errors, fail, out, print_json, size
-from services.contracts.shown import Promise, broken_rows, promise
-from services.layout.present import layout_of
-from services.maintain.alerts import Condition, alerts, condition
-from services.maintain.tables import need_of, source_of
 from services.verifier import record
 from services.verifier.rounds import TableState
-from services.verify.lake import ledger_of, lineage, open_catalog, tables
+from services.verify.lake import ledger_of, open_catalog, tables
 from services.verify.offsets import Offsets, behind
 from services.verify.position import kafka
 from services.verify.settings import StackSettings
@@ -71,7 +65,7 @@ def facts(table: LakeTable, lags: Offsets, held: Mapping[str, str], known: Mappi
     key = json.loads(properties.get("lakehouse.key-columns", "[]"))
     source = properties.get("lakehouse.source-table")
     state = known.get(f"{properties.get('lakehouse.source-schema')}.{source}")
-    verified = state.verified if state else None
+    seen = state.verified if state else None
     return TableFacts(
         table=".".join(("lake", *table.name()[-2:])),
         source_table=source and f"{properties['lakehouse.source-schema']}.{source}",
@@ -86,8 +80,8 @@ def facts(table: LakeTable, lags: Offsets, held: Mapping[str, str], known: Mappi
         lag=lag,
         freshness_seconds=0.0 if lag == 0 else _age_of_newest(table),
         held=held.get(topic or ""),
-        verified_through=verified.lsn if verified else None,
-        verified_at=verified.at if verified else None,
+        verified_through=seen.lsn if seen else None,
+        verified_at=seen.at if seen else None,
         differences=state.differences if state else 0,
         positions={str(p): offset for p, offset in sorted(ledger_of(table).positions.items())},
         columns=[{"name": f.name, "type": str(f.field_type), "required": f.required, "key": f.name in key, "doc": f.doc}
@@ -112,14 +106,15 @@ def _age_of_newest(table: LakeTable) -> float | None:
     return max(0.0, datetime.now(UTC).timestamp() - newest_us / 1e6)
 
 
-def _lags(settings: StackSettings) -> tuple[Offsets, dict[str, str]]:
+def lags(settings: StackSettings) -> tuple[Offsets, dict[str, str]]:
     """What the lake lacks of every partition, and the topics whose tables are held."""
     topics = kafka(settings)
     partitions = topics.partitions()
     return behind(topics.ends(partitions), topics.starts(partitions), topics.mirrored()), topics.held()
 
 
-def _verified(catalog: Catalog) -> dict[str, TableState]:
+def verified(catalog: Catalog) -> dict[str, TableState]:
+    """What the verifier knows, by the source's table."""
     return {state.table: state for state in record.read(catalog)}
 
 
@@ -138,9 +133,9 @@ def list_tables(as_json: AsJson = False) -> None:
     """List tables."""
     with expected_errors(as_json):
         settings = StackSettings.load()
-        (lags, held), catalog = _lags(settings), open_catalog(settings)
-        known = _verified(catalog)
-        found = [facts(table, lags, held, known) for table in tables(catalog, settings)]
+        (lacking, held), catalog = lags(settings), open_catalog(settings)
+        known = verified(catalog)
+        found = [facts(table, lacking, held, known) for table in tables(catalog, settings)]
     if as_json:
         print_json({"tables": [asdict(table) for table in found], "held": held})
         return
@@ -161,7 +156,7 @@ def list_tables(as_json: AsJson = False) -> None:
             committed,
             t.lag,
             age(t.freshness_seconds),
-            _through(t, now),
+            through(t, now),
             t.differences,
         )
         grid.add_row(t.table, t.source_table or "-", *(f"{c:,}" if isinstance(c, int) else c for c in cells))
@@ -170,114 +165,11 @@ def list_tables(as_json: AsJson = False) -> None:
         out.print(f"held: {topic}: {reason}", markup=False, highlight=False, soft_wrap=True)
 
 
-def _through(table: TableFacts, now: datetime) -> str:
+def through(table: TableFacts, now: datetime) -> str:
+    """How far the verifier has found a table equal, for people."""
     if table.verified_at is None:
         return "-"
     return f"{table.verified_through}, {age((now - table.verified_at).total_seconds())} ago"
-
-
-SHOW_HELP = """Show one table: columns, key, position per partition, files, health, contract, and its newest snapshots.
-
-TABLE is `orders`, `shop.orders` or `lake.shop.orders`. Examples:
-
-    lakehouse table show orders
-
-    lakehouse table show lake.shop.orders --json
-"""
-
-
-@app.command("show", help=SHOW_HELP)
-def show_table(name: Annotated[str, typer.Argument(metavar="TABLE")], as_json: AsJson = False) -> None:
-    """Show a table."""
-    with expected_errors(as_json):
-        settings = StackSettings.load()
-        table = named(settings, name, as_json)
-        found, history = facts(table, *_lags(settings), _verified(open_catalog(settings))), _history(table)
-        health, warned = _health(table)
-        layout, asked = layout_of(table), _asked(table)
-        promised = promise(source_of(table), {f.name: str(f.field_type) for f in table.schema().fields})
-        checked = newest(open_catalog(settings), [".".join(table.name()[-2:])]).get(".".join(table.name()[-2:]))
-    broken = broken_rows(table)
-    if as_json:
-        print_json({
-            **asdict(found), "freshness_asked": asked, "layout": layout.model_dump(),
-            "health": health and asdict(health), "alerts": warned, "contract": promised and asdict(promised),
-            "broken_rows": broken, "checked": checked and asdict(checked), "newest_snapshots": history,
-        })  # fmt: skip
-        return
-    described = {
-        "table": found.table,
-        "source": found.source_table or "-",
-        "key": ", ".join(found.key) or "none (append only)",
-        "rows": f"{found.rows:,}",
-        "files": f"{found.data_files} data, {found.delete_files} deletes, {size(found.bytes)}",
-        "positions": ", ".join(f"{p}: {o:,}" for p, o in found.positions.items()) or "-",
-        "layout": f"partitioned by {_terms(layout.partition)}; rewritten files sorted by {_terms(layout.sort)}",
-        "lag": f"{found.lag:,} offsets, freshness {age(found.freshness_seconds)}, of {age(asked)} asked for",
-        **({"held": found.held} if found.held else {}),
-        "verified": f"through {_through(found, datetime.now(UTC))}; {found.differences:,} rows known to differ",
-        **({"health": _described(health)} if health else {}),
-        **(_promised(promised) if promised else {"contract": "none; `lakehouse contract init` writes a first one"}),
-        **({"checked": _checked(checked)} if checked else {}),
-        **({"broken": ", ".join(f"{name} by {count:,} rows" for name, count in broken.items())} if broken else {}),
-    }
-    for label, value in [*described.items(), *(("alert", text) for text in warned)]:
-        out.print(f"{label:>10}  {value}", markup=False, highlight=False, soft_wrap=True)
-    columns = Table("column", "type", "", "class")
-    said, classes = (promised.columns, promised.classes) if promised else ({}, {})
-    for column in found.columns:
-        what = "key" if column["key"] else column["doc"] or said.get(column["name"], "")
-        columns.add_row(column["name"], column["type"], what, classes.get(column["name"], ""))
-    out.print(columns)
-    grid = Table("snapshot", "committed", "operation", "batch", "offsets")
-    for item in history:
-        grid.add_row(item["snapshot_id"], f"{item['committed_at']:%Y-%m-%d %H:%M:%S}", item["operation"],
-                     item["batch"] or "-", item["offsets"] or "-")  # fmt: skip
-    out.print(grid)
-
-
-def _promised(contract: Promise) -> dict[str, str]:
-    kept = "; ".join(contract.broken) or "kept"
-    return {
-        **({"about": contract.description} if contract.description else {}),
-        "owner": f"{contract.owner or '-'}; steward {contract.steward or '-'}",
-        "contract": f"{contract.version}, {contract.status}; fresh within {age(contract.freshness_seconds)}; {kept}",
-    }
-
-
-def _checked(run: KnownRun) -> str:
-    kept = f"{run.asked:,} promises kept" if run.success else run.error or f"{run.failed:,} broken of {run.asked:,}"
-    not_asked = f", {run.not_asked:,} couldn't be asked" if run.not_asked else ""
-    return (
-        f"{age((datetime.now(UTC) - run.started_at).total_seconds())} ago: {kept}{not_asked} (`lakehouse check --last`)"
-    )
-
-
-def _terms(terms: tuple[str, ...] | None) -> str:
-    return ", ".join(terms or ()) or "nothing"
-
-
-def _asked(table: LakeTable) -> float | None:
-    """How fresh its spec wants a table, in seconds; None for a table that isn't a mirror."""
-    source = source_of(table)
-    return None if source is None else spec.load().freshness(*source)
-
-
-def _health(table: LakeTable) -> tuple[Condition | None, list[str]]:
-    """A table's condition, and what of it is an alert; None for a table that isn't a mirror."""
-    specs, source = spec.load(), source_of(table)
-    if source is None:
-        return None, []
-    found = condition(table, need_of(table, specs))
-    return found, alerts(specs.alerts(*source), found, datetime.now(UTC))
-
-
-def _described(health: Condition) -> str:
-    compacted = "no compaction among its snapshots"
-    if health.compacted is not None:
-        compacted = f"compacted {age((datetime.now(UTC) - health.compacted).total_seconds())} ago"
-    cost = f"a scan costs {health.scan_cost:.2f} times what it would rewritten"
-    return f"{cost}; {health.snapshots:,} snapshots, {size(health.metadata_bytes)} of metadata; {compacted}"
 
 
 def named(settings: StackSettings, name: str, as_json: bool) -> LakeTable:
@@ -293,17 +185,3 @@ def named(settings: StackSettings, name: str, as_json: bool) -> LakeTable:
 def _called(table: LakeTable, name: str) -> bool:
     parts = ("lake", *table.name()[-2:])
     return name in {".".join(parts[start:]) for start in range(3)}
-
-
-def _history(table: LakeTable, limit: int = 10) -> list[dict[str, Any]]:
-    history = []
-    for snapshot, _ in zip(lineage(table), range(limit), strict=False):
-        summary = snapshot.summary.additional_properties if snapshot.summary else {}
-        history.append({
-            "snapshot_id": str(snapshot.snapshot_id),
-            "committed_at": datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC),
-            "operation": snapshot.summary.operation.value if snapshot.summary else "",
-            "batch": summary.get("lakehouse.batch"),
-            "offsets": summary.get("lakehouse.offsets"),
-        })  # fmt: skip
-    return history

@@ -1,0 +1,145 @@
+"""`lakehouse table show`: everything about one table."""
+
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import typer
+from pyiceberg.table import Table as LakeTable
+from rich.table import Table
+
+from pipelines import spec
+from services.checker.known import KnownRun, newest
+from services.cli.output import age, expected_errors, out, print_json, size
+from services.cli.tables import AsJson, TableFacts, facts, lags, named, through, verified
+from services.contracts.shown import Promise, broken_rows, promise
+from services.layout.present import layout_of
+from services.maintain.alerts import Condition, alerts, condition
+from services.maintain.tables import need_of, source_of
+from services.verify.lake import lineage, open_catalog
+from services.verify.settings import StackSettings
+
+HELP = """Show one table: columns, key, position per partition, files, health, contract, and its newest snapshots.
+
+TABLE is `orders`, `shop.orders` or `lake.shop.orders`. Examples:
+
+    lakehouse table show orders
+
+    lakehouse table show lake.shop.orders --json
+"""
+
+
+def show_table(name: Annotated[str, typer.Argument(metavar="TABLE")], as_json: AsJson = False) -> None:
+    """Show a table."""
+    with expected_errors(as_json):
+        settings = StackSettings.load()
+        table = named(settings, name, as_json)
+        found, history = facts(table, *lags(settings), verified(open_catalog(settings))), _history(table)
+        health, warned = _health(table)
+        layout, asked = layout_of(table), _asked(table)
+        promised = promise(source_of(table), {f.name: str(f.field_type) for f in table.schema().fields})
+        name = ".".join(table.name()[-2:])
+        checked = newest(open_catalog(settings), [name]).get(name)
+    broken = broken_rows(table)
+    warned += _late(promised, found)
+    if as_json:
+        print_json({
+            **asdict(found), "freshness_asked": asked, "layout": layout.model_dump(),
+            "health": health and asdict(health), "alerts": warned, "contract": promised and asdict(promised),
+            "broken_rows": broken, "checked": checked and asdict(checked), "newest_snapshots": history,
+        })  # fmt: skip
+        return
+    described = {
+        "table": found.table,
+        "source": found.source_table or "-",
+        "key": ", ".join(found.key) or "none (append only)",
+        "rows": f"{found.rows:,}",
+        "files": f"{found.data_files} data, {found.delete_files} deletes, {size(found.bytes)}",
+        "positions": ", ".join(f"{p}: {o:,}" for p, o in found.positions.items()) or "-",
+        "layout": f"partitioned by {_terms(layout.partition)}; rewritten files sorted by {_terms(layout.sort)}",
+        "lag": f"{found.lag:,} offsets, freshness {age(found.freshness_seconds)}, of {age(asked)} asked for",
+        **({"held": found.held} if found.held else {}),
+        "verified": f"through {through(found, datetime.now(UTC))}; {found.differences:,} rows known to differ",
+        **({"health": _described(health)} if health else {}),
+        **(_promised(promised) if promised else {"contract": "none; `lakehouse contract init` writes a first one"}),
+        **({"checked": _checked(checked)} if checked else {}),
+        **({"broken": ", ".join(f"{name} by {count:,} rows" for name, count in broken.items())} if broken else {}),
+    }
+    for label, value in [*described.items(), *(("alert", text) for text in warned)]:
+        out.print(f"{label:>10}  {value}", markup=False, highlight=False, soft_wrap=True)
+    columns = Table("column", "type", "", "class")
+    said, classes = (promised.columns, promised.classes) if promised else ({}, {})
+    for column in found.columns:
+        what = "key" if column["key"] else column["doc"] or said.get(column["name"], "")
+        columns.add_row(column["name"], column["type"], what, classes.get(column["name"], ""))
+    out.print(columns)
+    grid = Table("snapshot", "committed", "operation", "batch", "offsets")
+    for item in history:
+        grid.add_row(item["snapshot_id"], f"{item['committed_at']:%Y-%m-%d %H:%M:%S}", item["operation"],
+                     item["batch"] or "-", item["offsets"] or "-")  # fmt: skip
+    out.print(grid)
+
+
+def _promised(contract: Promise) -> dict[str, str]:
+    kept = "; ".join(contract.broken) or "kept"
+    return {
+        **({"about": contract.description} if contract.description else {}),
+        "owner": f"{contract.owner or '-'}; steward {contract.steward or '-'}",
+        "contract": f"{contract.version}, {contract.status}; fresh within {age(contract.freshness_seconds)}; {kept}",
+    }
+
+
+def _checked(run: KnownRun) -> str:
+    kept = f"{run.asked:,} promises kept" if run.success else run.error or f"{run.failed:,} broken of {run.asked:,}"
+    not_asked = f", {run.not_asked:,} couldn't be asked" if run.not_asked else ""
+    return (
+        f"{age((datetime.now(UTC) - run.started_at).total_seconds())} ago: {kept}{not_asked} (`lakehouse check --last`)"
+    )
+
+
+def _late(contract: Promise | None, found: TableFacts) -> list[str]:
+    promised = contract.freshness_seconds if contract else None
+    if promised is None or found.freshness_seconds is None or found.freshness_seconds <= promised:
+        return []
+    return [f"{age(found.freshness_seconds)} old, of {age(promised)} that its contract promises"]
+
+
+def _terms(terms: tuple[str, ...] | None) -> str:
+    return ", ".join(terms or ()) or "nothing"
+
+
+def _asked(table: LakeTable) -> float | None:
+    """How fresh its spec wants a table, in seconds; None for a table that isn't a mirror."""
+    source = source_of(table)
+    return None if source is None else spec.load().freshness(*source)
+
+
+def _health(table: LakeTable) -> tuple[Condition | None, list[str]]:
+    """A table's condition, and what of it is an alert; None for a table that isn't a mirror."""
+    specs, source = spec.load(), source_of(table)
+    if source is None:
+        return None, []
+    found = condition(table, need_of(table, specs))
+    return found, alerts(specs.alerts(*source), found, datetime.now(UTC))
+
+
+def _described(health: Condition) -> str:
+    compacted = "no compaction among its snapshots"
+    if health.compacted is not None:
+        compacted = f"compacted {age((datetime.now(UTC) - health.compacted).total_seconds())} ago"
+    cost = f"a scan costs {health.scan_cost:.2f} times what it would rewritten"
+    return f"{cost}; {health.snapshots:,} snapshots, {size(health.metadata_bytes)} of metadata; {compacted}"
+
+
+def _history(table: LakeTable, limit: int = 10) -> list[dict[str, Any]]:
+    history = []
+    for snapshot, _ in zip(lineage(table), range(limit), strict=False):
+        summary = snapshot.summary.additional_properties if snapshot.summary else {}
+        history.append({
+            "snapshot_id": str(snapshot.snapshot_id),
+            "committed_at": datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC),
+            "operation": snapshot.summary.operation.value if snapshot.summary else "",
+            "batch": summary.get("lakehouse.batch"),
+            "offsets": summary.get("lakehouse.offsets"),
+        })  # fmt: skip
+    return history
