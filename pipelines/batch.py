@@ -125,7 +125,8 @@ class BatchMirror:
             failpoint("before-checkpoint")
             self._report(number, outcomes, profiled - started, time.monotonic() - started)
         committed = [outcome.topic for outcome in outcomes if outcome.committed]
-        pause = self._pace.end(bool(committed), waiting.keys(), behind)
+        # What is under way comes in its own time.
+        pause = self._pace.end(bool(committed), waiting.keys() - self._aside.busy().keys(), behind)
         self._rest(number, committed, pause, idle=not committed and not waiting)
 
     def _rest(self, number: int, committed: list[str], pause: float, idle: bool) -> None:
