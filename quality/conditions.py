@@ -38,13 +38,20 @@ def kept(value: str, promised: Iterable[str]) -> str:
 def _conditions(column: Column, value: str, dialect: Dialect) -> Iterator[tuple[str, str]]:
     for option, bound in column.options.items():
         if option in _COMPARED:
-            yield option, f"{value} {_COMPARED[option]} {_literal(bound, dialect)}"
+            yield option, f"{value} {_COMPARED[option]} {_bound(bound, dialect)}"
         elif option in _MEASURED:
             yield option, f"length({value}) {_MEASURED[option]} {bound:d}"
         elif option == "pattern":
             yield option, f"{dialect.matches}({value}, {dialect.text(bound)})"
     if column.allowed:
         yield "enum", f"{value} IN ({', '.join(_literal(each, dialect) for each in column.allowed)})"
+
+
+def _bound(value: Any, dialect: Dialect) -> str:
+    """An integer is written as a decimal: a numeric that the lake holds as text is compared as a number then, and not
+    cut off to an integer first.
+    """
+    return f"{value}.0" if isinstance(value, int) and not isinstance(value, bool) else _literal(value, dialect)
 
 
 def _literal(value: Any, dialect: Dialect) -> str:

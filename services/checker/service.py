@@ -30,6 +30,10 @@ STOP_SECONDS = 20.0
 PASSING = (LakehouseError, ContractError, RESTError, RequestException, OSError)
 
 
+class ChecksEnded(LakehouseError):
+    """Checks didn't come to their end."""
+
+
 @dataclass
 class CheckerService:
     """Has the tables of one source checked, for ever."""
@@ -91,7 +95,9 @@ class CheckerService:
             except subprocess.TimeoutExpired:
                 process.kill()
         elif process.returncode:
-            self.log.error("checks_ended", exit_code=process.returncode, tables=[job.table for job in jobs])
+            # What was asked for has no answer yet, and is tried again.
+            raise ChecksEnded(f"the process that checks {', '.join(job.table for job in jobs)} ended with exit code"
+                              f" {process.returncode}: what it printed is in the log before this")  # fmt: skip
 
     def _snapshots(self, catalog: Catalog) -> dict[str, int]:
         found = {}

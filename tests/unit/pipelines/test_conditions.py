@@ -39,6 +39,16 @@ def test_in_duckdb(column: Column, good: list[Any], bad: list[Any]) -> None:
         assert found == ((value if value in good else None),)
 
 
+def test_a_number_that_the_lake_holds_as_text_is_one(spark: Any) -> None:
+    (condition,) = conditions(Column("v", options={"exclusiveMinimum": 0}), "v", SPARK).values()
+    spark.conf.set("spark.sql.ansi.enabled", "false")
+    try:
+        rows = spark.sql(f"SELECT {condition} AS kept FROM VALUES ('0.5'), ('-0.5'), ('NaN'), ('12') AS t(v)").collect()
+    finally:
+        spark.conf.unset("spark.sql.ansi.enabled")
+    assert [row.kept for row in rows] == [True, False, True, True]
+
+
 @pytest.mark.parametrize(("column", "good", "bad"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
 def test_in_spark(spark: Any, column: Column, good: list[Any], bad: list[Any]) -> None:
     expression = kept("v", conditions(column, "v", SPARK).values())
