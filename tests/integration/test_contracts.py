@@ -129,22 +129,22 @@ def test_a_contract_is_checked(stack: Stack, tmp_path: Path) -> None:
 def test_what_breaks_a_blocking_contract_is_not_seen_until_it_is_mended(stack: Stack) -> None:
     """By the contract of ``published`` in tests.integration.stack."""
     stack.sql("CREATE TABLE published (id bigint PRIMARY KEY, name text)",
-              "CREATE TABLE beside (id bigint PRIMARY KEY)",
-              "INSERT INTO published VALUES (1, 'a'), (2, 'b')", "INSERT INTO beside VALUES (1)")  # fmt: skip
-    stack.assert_equal("published", "beside")
+              "CREATE TABLE bystander (id bigint PRIMARY KEY)",
+              "INSERT INTO published VALUES (1, 'a'), (2, 'b')", "INSERT INTO bystander VALUES (1)")  # fmt: skip
+    stack.assert_equal("published", "bystander")
     stack.sql("UPDATE published SET name = 'a' WHERE id = 2", "INSERT INTO published VALUES (3, 'c')")
     wait_until(lambda: "shop.public.published" in stack.lakehouse("table", "list")["held"])
     reason = stack.lakehouse("table", "list")["held"]["shop.public.published"]
     assert "isn't published" in reason
     assert "name.unique (2 rows)" in reason
     assert _names(stack) == [(1, "a"), (2, "b")], "readers have the last good state"
-    stack.sql("INSERT INTO beside VALUES (2)")
-    wait_until(lambda: stack.catalog().load_table("shop.beside").scan().count() == 2)
+    stack.sql("INSERT INTO bystander VALUES (2)")
+    wait_until(lambda: stack.catalog().load_table("shop.bystander").scan().count() == 2)
     stack.make("kill", "s=mirror")
     wait_until(lambda: "shop.public.published" in stack.lakehouse("table", "list")["held"])
     assert _names(stack) == [(1, "a"), (2, "b")]
     stack.sql("UPDATE published SET name = 'z' WHERE id = 2")
-    stack.assert_equal("published", "beside")
+    stack.assert_equal("published", "bystander")
     assert _names(stack) == [(1, "a"), (2, "z"), (3, "c")]
     assert [ref for ref in stack.catalog().load_table("shop.published").refs() if ref != "main"] == []
 
