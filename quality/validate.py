@@ -1,4 +1,4 @@
-"""Validate: expectations, asked of a Spark DataFrame by Great Expectations. Nothing of a row's values is kept."""
+"""Validate: expectations, asked of a Spark DataFrame by Great Expectations. No sample of a row is kept."""
 
 import os
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from typing import Any
 
 from quality.suites import Expectation
 
-# No value of a row becomes part of a result: it may be one that nobody may see.
+# No row becomes part of a result: it may have values that nobody may see.
 RESULT_FORMAT = {"result_format": "SUMMARY", "partial_unexpected_count": 0}
 NAME = "promise"
 

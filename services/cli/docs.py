@@ -15,7 +15,7 @@ from services.verify.settings import StackSettings
 
 HELP = """Write what checks have found as a static site (Great Expectations' Data Docs), to open or serve as it is.
 
-It tells how many rows kept or broke each promise, and no value of any row. Example:
+It tells how many rows kept or broke each promise, and has no sample of them. Example:
 
     lakehouse docs --out site
 """
