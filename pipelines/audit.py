@@ -69,7 +69,7 @@ class Audit:
         last = self._last or record.last(name)
         run = Checker(self._spark, self._settle).ask(table, self._contract, last)
         if run.success:
-            self._last = Last(run.identity, run.snapshot_id, run.positions, kept(run), success=True)
+            self._last = run.last
             return
         record.add([run])
         raise StopPipeline(
@@ -106,11 +106,6 @@ def audited(audit: Audit | None, account: Account, look: Callable[[], None], out
     finally:
         account.branch = None
     look()
-
-
-def kept(run: Run) -> frozenset[str]:
-    """The digests of the expectations that a run found kept."""
-    return frozenset(result.expectation.digest for result, _ in run.results if result.success)
 
 
 def _said(run: Run) -> str:

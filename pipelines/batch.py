@@ -166,11 +166,7 @@ class BatchMirror:
         if shared or (unexpected and everything):
             raise (shared or unexpected)[0]
         for topic in jobs:
-            error = failed.get(topic)
-            if error is not None:
-                self._hold(topic, error)
-            elif self._holds.release(topic):
-                self._log.info("table_released", topic=topic)
+            self._settled(topic, failed.get(topic))
         return [self._warned(job.result()) for topic, job in jobs.items() if topic not in failed]
 
     def _ended(self, planned: Mapping[str, Ranges]) -> list[Outcome]:
@@ -178,11 +174,9 @@ class BatchMirror:
         outcomes = []
         for topic, job in self._aside.finished().items():
             error, reached = job.exception(), self._tables[topic].reached
+            self._settled(topic, error)
             if error is not None:
-                self._hold(topic, error)
                 continue
-            if self._holds.release(topic):
-                self._log.info("table_released", topic=topic)
             if reached is not None and not Ledger(dict(reached)).skipped(planned.get(topic, {})):
                 self._left.discard(topic)
             outcomes.append(self._warned(job.result()))
@@ -194,6 +188,13 @@ class BatchMirror:
         for promise, why in outcome.not_enforced.items():
             self._log.warning("not_enforced", topic=outcome.topic, promise=promise, why=why)
         return outcome
+
+    def _settled(self, topic: str, error: BaseException | None) -> None:
+        """A table goes on, or is held."""
+        if error is not None:
+            self._hold(topic, error)
+        elif self._holds.release(topic):
+            self._log.info("table_released", topic=topic)
 
     def _hold(self, topic: str, error: BaseException) -> None:
         with self._session() as session:

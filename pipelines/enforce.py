@@ -27,10 +27,10 @@ from pipelines.sources.postgres.types import printed
 from quality.conditions import Dialect, conditions, kept
 from quality.contract import Action, Contract
 from quality.errors import ContractError
+from quality.suites import REQUIRED
 
 SPARK = Dialect(literal, "rlike")
 LENIENT = {"spark.sql.ansi.enabled": "false"}
-REQUIRED = "required"
 ASKED = (*CREATES, "u")
 # What the columns of a change row are called beside those of the source.
 PREFIX = "change "

@@ -226,6 +226,15 @@ class Lake:
                 self._catalog.createNamespace(space)
 
 
+def optional_columns(**columns: str) -> dict[str, Any]:
+    """The schema, as :meth:`Lake.create` takes it, of columns (name to type) that may all be null."""
+    fields = [
+        {"id": number, "name": name, "required": False, "type": kind}
+        for number, (name, kind) in enumerate(columns.items(), 1)
+    ]
+    return {"type": "struct", "schema-id": 0, "fields": fields}
+
+
 def strings(jvm: Any, *values: str) -> Any:
     """A Java array."""
     array = jvm.java.lang.reflect.Array.newInstance(jvm.java.lang.Class.forName("java.lang.String"), len(values))

@@ -148,7 +148,7 @@ def read(summaries: Iterable[Mapping[str, str]]) -> Ledger:
     """The ledger from snapshot summaries, newest first: that of the newest commit which has one."""
     for summary in summaries:
         if POSITIONS in summary:
-            positions = {int(p): int(offset) for p, offset in json.loads(summary[POSITIONS]).items()}
+            positions = positions_of(summary[POSITIONS])
             truncated, partitions, resynced = (
                 int(summary[name]) if name in summary else None for name in (TRUNCATED_LSN, PARTITIONS, RESYNCED)
             )
@@ -228,7 +228,7 @@ def summary(
         PIPELINE: pipeline,
         BATCH: str(batch),
         OFFSETS: _json(ranges),
-        POSITIONS: json.dumps({str(p): offset for p, offset in sorted(reached.positions.items())}),
+        POSITIONS: told(reached.positions),
         COUNTS: json.dumps(asdict(counts)),
     }
     known = {TRUNCATED_LSN: reached.truncated_lsn, PARTITIONS: reached.partitions, RESYNC: reached.resync,
@@ -236,6 +236,16 @@ def summary(
              TOTAL: json.dumps(asdict(total)) if total else None,
              BROKEN: json.dumps(broken) if broken else None}  # fmt: skip
     return properties | {name: str(value) for name, value in known.items() if value is not None}
+
+
+def told(positions: Positions) -> str:
+    """Positions as JSON."""
+    return json.dumps({str(partition): offset for partition, offset in sorted(positions.items())})
+
+
+def positions_of(text: str) -> dict[int, int]:
+    """The positions that :func:`told` wrote."""
+    return {int(partition): int(offset) for partition, offset in json.loads(text).items()}
 
 
 def size(ranges: Ranges) -> int:

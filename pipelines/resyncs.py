@@ -7,7 +7,6 @@ the source any more, and goes. That stays true, whatever is read again and howev
 `lakehouse resync` writes both facts into a table of the lake, the first before anything is read again.
 """
 
-import json
 from dataclasses import dataclass, replace
 
 from pyspark.sql import SparkSession
@@ -15,7 +14,7 @@ from pyspark.sql import SparkSession
 from pipelines.deadletters import NAMESPACE
 from pipelines.errors import StopPipeline
 from pipelines.iceberg import Lake, LakeTable
-from pipelines.ledger import Ledger, Positions, Ranges
+from pipelines.ledger import Ledger, Positions, Ranges, positions_of
 from pipelines.merge import before
 
 TABLE = "resyncs"
@@ -121,9 +120,9 @@ class Resyncs:
         if table is None or table.snapshot_id == self._seen:
             return False
         rows = self._session.table(table.sql_name).orderBy("at").collect()
-        ends = {row.id: _positions(row.positions) for row in rows if row.step == "end"}
+        ends = {row.id: positions_of(row.positions) for row in rows if row.step == "end"}
         self._newest = {
-            row.topic: Resync(row.id, _positions(row.positions), ends.get(row.id))
+            row.topic: Resync(row.id, positions_of(row.positions), ends.get(row.id))
             for row in rows
             if row.step == "start"
         }
@@ -133,7 +132,3 @@ class Resyncs:
     def of(self, topic: str) -> Resync | None:
         """The newest one of the topic."""
         return self._newest.get(topic)
-
-
-def _positions(text: str) -> dict[int, int]:
-    return {int(partition): offset for partition, offset in json.loads(text).items()}

@@ -1,7 +1,6 @@
 """Docs: what checks have found, as the static site that Great Expectations calls Data Docs."""
 
 import logging
-import os
 import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -9,6 +8,8 @@ from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+
+from quality.validate import great_expectations, silent
 
 SITE = "gx/uncommitted/data_docs/local_site"
 
@@ -34,8 +35,7 @@ def build(folder: Path, pages: Iterable[Page]) -> Path:
 
 
 def _build(scratch: Path, pages: Iterable[Page]) -> None:
-    os.environ["GX_ANALYTICS_ENABLED"] = "false"
-    import great_expectations as gx
+    gx = great_expectations()
     from great_expectations.core.expectation_validation_result import expectationSuiteValidationResultSchema
     from great_expectations.core.run_identifier import RunIdentifier
     from great_expectations.data_context.types.resource_identifiers import (
@@ -44,8 +44,7 @@ def _build(scratch: Path, pages: Iterable[Page]) -> None:
     )
 
     logging.getLogger("great_expectations").setLevel(logging.ERROR)
-    context: Any = gx.get_context(mode="file", project_root_dir=scratch)
-    context.variables.progress_bars = {"globally": False, "metric_calculations": False}
+    context = silent(gx.get_context(mode="file", project_root_dir=scratch))
     for page in pages:
         # A name of digits alone would be taken for a time.
         run = RunIdentifier(run_name=f"snapshot-{page.snapshot_id}", run_time=page.started_at)

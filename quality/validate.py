@@ -37,9 +37,8 @@ class Validation:
 
 def validate(frame: Any, expectations: Sequence[Expectation], name: str) -> Validation:
     """Ask ``frame`` (of Spark) for all ``expectations``; ``name``: what the suite is called."""
-    gx = _great_expectations()
-    context = gx.get_context(mode="ephemeral")
-    context.variables.progress_bars = {"globally": False, "metric_calculations": False}
+    gx = great_expectations()
+    context = silent(gx.get_context(mode="ephemeral"))
     asset = context.data_sources.add_spark("lake").add_dataframe_asset(name)
     batch = asset.add_batch_definition_whole_dataframe("all").get_batch(batch_parameters={"dataframe": frame})
     asked: list[Any] = []
@@ -59,12 +58,18 @@ def validate(frame: Any, expectations: Sequence[Expectation], name: str) -> Vali
 
 
 @cache
-def _great_expectations() -> Any:
+def great_expectations() -> Any:
     """The package. It tells its makers nothing of us."""
     os.environ["GX_ANALYTICS_ENABLED"] = "false"
-    import great_expectations
+    import great_expectations as package
 
-    return great_expectations
+    return package
+
+
+def silent(context: Any) -> Any:
+    """A context that draws no progress bars."""
+    context.variables.progress_bars = {"globally": False, "metric_calculations": False}
+    return context
 
 
 def _built(expectation: Expectation) -> Any:

@@ -10,8 +10,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from pipelines.deadletters import NAMESPACE
-from pipelines.iceberg import Lake
+from pipelines.iceberg import Lake, optional_columns
 from pipelines.identifiers import literal
+from pipelines.ledger import Positions, positions_of, told
 from quality.validate import Result
 
 RUNS, RESULTS, REQUESTS = "check_runs", "checks", "check_requests"
@@ -27,14 +28,13 @@ RESULT_COLUMNS = {
     "error": "string", "at": "timestamptz",
 }  # fmt: skip
 _SPARK_TYPES = {"timestamptz": "timestamp"}
-# What an expectation is asked of since an earlier run, as JSON; null: of the whole table.
-Positions = Mapping[int, int]
 
 
 @dataclass(frozen=True)
 class Run:
     """One table's checks. ``positions``: what of its topic the snapshot holds; ``identity``: which of the tables it is
-    that have had its name; ``error``: why nothing could be asked; ``document``: for Data Docs.
+    that have had its name; ``results``: each with the positions since which it was asked, None: of the whole table;
+    ``error``: why nothing could be asked; ``document``: for Data Docs.
     """
 
     id: str
@@ -54,6 +54,12 @@ class Run:
     def success(self) -> bool:
         """Whether everything was asked, and every promise is kept."""
         return self.error is None and all(result.success for result, _ in self.results)
+
+    @property
+    def last(self) -> "Last":
+        """What the next run goes on from."""
+        kept = frozenset(result.expectation.digest for result, _ in self.results if result.success)
+        return Last(self.identity, self.snapshot_id, self.positions, kept, self.success)
 
 
 @dataclass(frozen=True)
@@ -95,27 +101,10 @@ class Record:
 
     def _append(self, name: str, columns: Mapping[str, str], rows: list[tuple[Any, ...]], comment: str) -> None:
         if self._lake.table(NAMESPACE, name) is None:
-            self._lake.create(NAMESPACE, name, schema(columns), {"comment": comment})
+            self._lake.create(NAMESPACE, name, optional_columns(**columns), {"comment": comment})
         types = ", ".join(f"`{column}` {_SPARK_TYPES.get(kind, kind)}" for column, kind in columns.items())
         frame = self._spark.createDataFrame(rows, types).coalesce(1)
         frame.writeTo(f"lake.{NAMESPACE}.{name}").append()
-
-
-def schema(columns: Mapping[str, str]) -> dict[str, Any]:
-    """An Iceberg schema in its JSON form."""
-    fields = [{"id": number, "name": name, "required": False, "type": kind}
-              for number, (name, kind) in enumerate(columns.items(), 1)]  # fmt: skip
-    return {"type": "struct", "schema-id": 0, "fields": fields}
-
-
-def positions_of(text: str) -> dict[int, int]:
-    """Partition to offset, as they are kept."""
-    return {int(partition): int(offset) for partition, offset in json.loads(text).items()}
-
-
-def told(positions: Positions) -> str:
-    """The same, to be kept."""
-    return json.dumps({str(partition): offset for partition, offset in sorted(positions.items())})
 
 
 def _run_row(run: Run) -> tuple[Any, ...]:

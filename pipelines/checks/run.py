@@ -15,11 +15,12 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from pipelines import ledger
-from pipelines.checks.record import Last, Positions, Run
+from pipelines.checks.record import Last, Run
 from pipelines.errors import in_a_line
 from pipelines.frames import persisted
 from pipelines.iceberg import Lake, LakeTable
 from pipelines.identifiers import quote_path
+from pipelines.ledger import Positions
 from pipelines.merge import before
 from pipelines.session import CATALOG
 from quality.contract import Contract

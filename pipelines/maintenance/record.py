@@ -2,13 +2,12 @@
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from pipelines.deadletters import NAMESPACE
-from pipelines.iceberg import Lake
+from pipelines.iceberg import Lake, optional_columns
 from pipelines.maintenance.keeper import Task
 from pipelines.maintenance.plan import Due
 
@@ -18,15 +17,7 @@ PATIENCE_MINUTES = 60
 ANSWERED = "answered"
 
 
-def _schema(**columns: str) -> dict[str, Any]:
-    fields = [
-        {"id": number, "name": name, "required": False, "type": kind}
-        for number, (name, kind) in enumerate(columns.items(), 1)
-    ]
-    return {"type": "struct", "schema-id": 0, "fields": fields}
-
-
-HISTORY_SCHEMA = _schema(
+HISTORY_SCHEMA = optional_columns(
     table="string", task="string", why="string", at="timestamptz", seconds="double", removed="long", added="long",
     bytes="long", files_before="long", files_after="long", snapshots_before="long", snapshots_after="long",
     request="string", error="string",

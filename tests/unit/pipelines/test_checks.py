@@ -47,11 +47,6 @@ def broken(run: Run) -> dict[str, int | None]:
     return {result.expectation.name: result.unexpected for result, _ in run.results if result.success is False}
 
 
-def kept_of(run: Run) -> Last:
-    kept = frozenset(result.expectation.digest for result, _ in run.results if result.success)
-    return Last(run.identity, run.snapshot_id, run.positions, kept, run.success)
-
-
 def test_every_promise_is_asked(spark: SparkSession) -> None:
     run = checked(mirrored(spark, create(1, 1, "a"), create(2, 2, "b")))
     assert run.error is None
@@ -84,12 +79,12 @@ def test_rows_that_were_asked_and_good_are_not_asked_again(spark: SparkSession) 
     topic = mirrored(spark, create(1, 1, "a"), create(2, 2, "b"))
     first = checked(topic)
     topic.apply(topic.mirror(), topic.batch([create(3, 3, "c"), update(4, 2, "b", "deep")]), 1)
-    run = checked(topic, last=kept_of(first))
+    run = checked(topic, last=first.last)
     asked = {result.expectation.name: (result.elements, since) for result, since in run.results}
     assert asked["name.enum"] == (2, first.positions)
     assert asked["name.unique"] == (3, None)
     assert broken(run) == {"name.enum": 1, "doc.maxLength": 1}
-    third = checked(topic, last=kept_of(run))
+    third = checked(topic, last=run.last)
     asked = {result.expectation.name: (result.elements, since) for result, since in third.results}
     assert asked["doc.pattern"] == (0, run.positions)
     assert asked["name.enum"] == (3, None), "what was broken is asked of all rows until it is kept"
@@ -98,7 +93,7 @@ def test_rows_that_were_asked_and_good_are_not_asked_again(spark: SparkSession) 
 @pytest.mark.parametrize("what", ["another table", "another promise"])
 def test_everything_is_asked_again_of(spark: SparkSession, what: str) -> None:
     topic = mirrored(spark, create(1, 1, "a"), create(2, 2, "b"))
-    last = kept_of(checked(topic))
+    last = checked(topic).last
     known = Last("elsewhere", last.snapshot_id, last.positions, last.kept, True) if what == "another table" else last
     newer = Column("name", required=True, allowed=("a", "b", "c"))
     contract = Contract(("public", "t"), "2.0.0", "active", (Column("id", key=1, required=True), newer))
@@ -158,7 +153,7 @@ def test_runs_are_kept(spark: SparkSession) -> None:
     last = record.last(name)
     assert last is not None
     assert (last.snapshot_id, last.positions, last.success) == (run.snapshot_id, run.positions, False)
-    assert last.kept == kept_of(run).kept
+    assert last.kept == run.last.kept
     (row,) = spark.table(f"lake.lakehouse.{RUNS}").where(f"run = '{run.id}'").collect()
     assert (row.asked, row.failed, row.not_asked) == (11, 1, 0)
     found = spark.table(f"lake.lakehouse.{RESULTS}").where(f"run = '{run.id}' AND NOT success").collect()
