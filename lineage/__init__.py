@@ -1,1 +1,1 @@
-"""Dataset names, OpenLineage facets, emitting and storing them. Empty until lineage arrives."""
+"""Where data comes from: names of datasets, OpenLineage events, and the store that keeps and answers them."""

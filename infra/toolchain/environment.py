@@ -62,6 +62,7 @@ GROUPS: tuple[Group, ...] = (
             "SCHEMA_REGISTRY_PORT": "8081",
             "CONNECT_PORT": "8083",
             "CATALOG_PORT": "8181",
+            "LINEAGE_PORT": "8090",
             "SPARK_UI_PORT": "4040",
             "SPARK_MASTER_PORT": "7077",
             "SPARK_MASTER_UI_PORT": "8080",
@@ -104,6 +105,11 @@ GROUPS: tuple[Group, ...] = (
     ),
     Group("Checker: seconds between two checks of a table that changes", {"CHECK_SECONDS": "900"}),
     Group(
+        "Lineage: seconds between two looks at the lake, days that events and runs are kept. OPENLINEAGE_URL, and"
+        "\n# OPENLINEAGE_API_KEY if it wants one: another endpoint, which all events are sent on to",
+        {"LINEAGE_SECONDS": "5", "LINEAGE_DAYS": "14"},
+    ),
+    Group(
         "Memory and cores",
         {
             "KAFKA_HEAP": "512m",
@@ -127,6 +133,8 @@ GROUPS: tuple[Group, ...] = (
             "METADATA_DB_ADMIN_PASSWORD": secret,
             "CATALOG_DB_PASSWORD": secret,
             "REGISTRY_DB_PASSWORD": secret,
+            "LINEAGE_DB_PASSWORD": secret,
+            "LINEAGE_API_KEY": secret,
             "OBJECT_STORE_ROOT_USER": user_name("root"),
             "OBJECT_STORE_ROOT_PASSWORD": secret,
             "CATALOG_S3_ACCESS_KEY": user_name("catalog"),

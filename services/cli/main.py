@@ -8,9 +8,10 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from services.cli import check, continuous, contract, dlq, docs, maintain, resync, schema, show, tables
+from services.cli import check, continuous, contract, dlq, docs, lineage, maintain, resync, schema, show, tables
 from services.cli.advise import ADVISE_HELP, advise_table
 from services.cli.output import CHECK_FAILED, expected_errors, out, print_json, progress
+from services.lineage.settings import LineageAccess
 from services.verify.history import TableHistory, histories
 from services.verify.position import wait_until_visible
 from services.verify.report import Difference, Report, TableReport
@@ -32,6 +33,7 @@ tables.app.command("advise", help=ADVISE_HELP)(advise_table)
 app.add_typer(dlq.app, name="dlq")
 app.add_typer(schema.app, name="schema")
 app.add_typer(contract.app, name="contract")
+app.add_typer(lineage.app, name="lineage")
 app.add_typer(resync.app)
 app.add_typer(check.app)
 app.add_typer(docs.app)
@@ -54,7 +56,7 @@ Prints secrets. Examples:
 def env(as_json: AsJson = False) -> None:
     """Endpoints and credentials."""
     with expected_errors(as_json):
-        values = endpoints(StackSettings.load())
+        values = endpoints(StackSettings.load(), LineageAccess.load())
     if as_json:
         print_json(values)
         return
@@ -62,7 +64,7 @@ def env(as_json: AsJson = False) -> None:
         typer.echo(f"{key}={shlex.quote(value)}")
 
 
-def endpoints(settings: StackSettings) -> dict[str, str]:
+def endpoints(settings: StackSettings, lineage: LineageAccess) -> dict[str, str]:
     """What `lakehouse env` prints. Other programs rely on these names."""
     return {
         "source_dsn": settings.source_dsn.get_secret_value(),
@@ -76,6 +78,8 @@ def endpoints(settings: StackSettings) -> dict[str, str]:
         "s3_bucket": settings.s3_bucket,
         "s3_access_key": settings.operator_s3_access_key.get_secret_value(),
         "s3_secret_key": settings.operator_s3_secret_key.get_secret_value(),
+        "lineage_url": lineage.lineage_url,
+        "lineage_api_key": lineage.lineage_api_key.get_secret_value(),
     }
 
 

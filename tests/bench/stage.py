@@ -18,6 +18,7 @@ ASIDE = {
         "mirror": {"command": ["sleep", "infinity"], "healthcheck": {"test": ["CMD", "true"]}, "depends_on": {}},
         "verifier": {"profiles": ["aside"]},
         "checker": {"profiles": ["aside"]},
+        "lineage": {"profiles": ["aside"]},
     }
 }
 OVERLAY = ".lakehouse/bench.yml"

@@ -1,0 +1,7 @@
+"""What can go wrong with asking for lineage."""
+
+from services.errors import LakehouseError
+
+
+class CannotTell(LakehouseError):
+    """What was asked for isn't known, or not by that name."""

@@ -1,0 +1,86 @@
+"""The follower: lets each reader look, again and again, and sends what it tells to the endpoint.
+
+What can't be sent is told again at the next look: a reader's state is kept only once its events are.
+"""
+
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import psycopg
+import requests
+from confluent_kafka import KafkaException
+from openlineage.client import OpenLineageClient
+from pyiceberg.exceptions import RESTError
+from structlog.stdlib import BoundLogger
+
+from lineage.store import Store
+from services.errors import LakehouseError
+from services.lineage.counters import Counters
+from services.lineage.follow.captured import Captured
+from services.lineage.follow.commits import Commits
+from services.lineage.follow.pipelines import Held, Pipelines
+from services.lineage.follow.work import checks, maintenance, replays, resynced
+from services.lineage.follow.world import Reader, World
+from services.lineage.settings import LineageSettings
+from services.stopping import Stop
+
+READERS: tuple[Reader, ...] = (
+    Captured(), Pipelines(), Commits(), Held(), checks(), maintenance(), replays(), resynced(),
+)  # fmt: skip
+# What a server that is down, or just comes up, makes of a look.
+PASSING = (LakehouseError, RESTError, requests.RequestException, psycopg.Error, KafkaException, OSError)
+
+
+def client(url: str, api_key: str) -> OpenLineageClient:
+    """A client that sends to an endpoint, without adding anything of this process to what it sends."""
+    return OpenLineageClient(config={
+        "transport": {"type": "http", "url": url, "endpoint": "api/v1/lineage", "timeout": 10, "compression": None,
+                      "auth": {"type": "api_key", "apiKey": api_key}, "retry": {"total": 2}},
+    })  # fmt: skip
+
+
+class Follower:
+    """Tells of what happens in the lake."""
+
+    def __init__(
+        self, settings: LineageSettings, store: Store, sending: OpenLineageClient, counters: Counters, log: BoundLogger,
+        readers: Sequence[Reader] = READERS,
+    ) -> None:  # fmt: skip
+        self._settings, self._store, self._sending = settings, store, sending
+        self._counters, self._log, self._readers = counters, log, readers
+        self._trouble: dict[str, str] = {}
+
+    def run(self, stop: Stop) -> None:
+        """Look until asked to stop."""
+        while not stop.wait(self._settings.lineage_seconds):
+            self.look()
+
+    def look(self) -> int:
+        """Look once, and say how many events were told. A reader that fails leaves the others alone."""
+        world = World(self._settings, datetime.now(UTC))
+        told = 0
+        for reader in self._readers:
+            try:
+                told += self._read(reader, world)
+                self._trouble.pop(reader.name, None)
+            except PASSING as error:
+                self._counters.trouble.labels(reader.name).inc()
+                said = " ".join(f"{type(error).__name__}: {error}".split())[:500]
+                if self._trouble.get(reader.name) != said:
+                    self._log.warning("trouble", reader=reader.name, why=said)
+                self._trouble[reader.name] = said
+        self._counters.looked.set(time.time())
+        return told
+
+    def _read(self, reader: Reader, world: World) -> int:
+        told = 0
+        for events, state in reader.look(world, self._store.state(reader.name)):
+            for event in events:
+                self._sending.emit(event)
+            told += len(events)
+            self._counters.emitted.labels(reader.name).inc(len(events))
+            self._store.remember(reader.name, state)
+        if told:
+            self._log.info("told", reader=reader.name, events=told)
+        return told

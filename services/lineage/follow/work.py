@@ -1,0 +1,124 @@
+"""Work: checks, maintenance, replays and resyncs, from the tables in which they are recorded."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from itertools import groupby
+
+from openlineage.client.event_v2 import RunEvent
+
+from lineage import facets
+from lineage.events import COMPLETE, FAIL, START, Read, Written, event, run_id
+from lineage.names import job
+from pipelines import actions, resyncs
+from pipelines.checks.record import RUNS
+from pipelines.maintenance.record import ANSWERED, HISTORY
+from services.checker.known import KnownRun, with_results
+from services.lineage.follow.records import Records, Row
+from services.lineage.follow.world import SPARK, Mirrored, World, committed_at
+from services.resync.requests import START as BEGUN
+from services.verify.lake import lineage
+
+_RUN = ("run", "table", "snapshot_id", "contract", "started_at", "seconds", "success", "asked", "failed", "not_asked",
+        "request", "error")  # fmt: skip
+
+
+def checks() -> Records:
+    """Checks of contracts. One that finds a broken promise is complete; one that couldn't ask has failed."""
+    return Records(RUNS, "started_at", _RUN, _checks)
+
+
+def maintenance() -> Records:
+    """Compactions, expiries and the like."""
+    columns = ("table", "task", "why", "at", "seconds", "bytes", "added", "error")
+    return Records(HISTORY, "at", columns, _maintenance)
+
+
+def replays() -> Records:
+    """Dead letters that were put back into their topic."""
+    return Records(actions.TABLE, "at", ("topic", "action", "because", "at"), _replays)
+
+
+def resynced() -> Records:
+    """Tables that were read from the source again."""
+    return Records(resyncs.TABLE, "at", ("id", "topic", "step", "at"), _resyncs)
+
+
+def _checks(world: World, rows: list[Row]) -> Iterator[RunEvent]:
+    runs = with_results(world.catalog, (KnownRun(**row) for row in rows))
+    for run in runs:
+        table = world.of_name(run.table)
+        if table is None:
+            continue
+        name, about = table.lake
+        found = [{"name": r.name, "kind": r.kind, "column": r.column, "success": r.success}
+                 for r in run.results if r.success is not None]  # fmt: skip
+        counted = max((r.elements for r in run.results if r.elements and not r.since), default=None)
+        version = facets.version(str(run.snapshot_id)) if run.snapshot_id else {}
+        read = Read(name, about | version, facets.assertions(found, counted) if found else {})
+        does = job("check", run.table)
+        kind = facets.job_type(False, "GREAT_EXPECTATIONS", f"Checks what the contract of {run.table} promises.")
+        began, identity = run.started_at, run_id(run.started_at, "check", run.run)
+        yield event(START, began, identity, does, [Read(name, about | version)], [], world.engine, kind)
+        ended = world.engine | (facets.error(run.error) if run.error else {})
+        yield event(FAIL if run.error else COMPLETE, began + timedelta(seconds=run.seconds), identity, does,
+                    [read], [], ended, kind)  # fmt: skip
+
+
+def _maintenance(world: World, rows: list[Row]) -> Iterator[RunEvent]:
+    for row in rows:
+        table = world.of_name(row["table"])
+        if table is None or row["task"] == ANSWERED:
+            continue
+        ended: datetime = row["at"]
+        began = ended - timedelta(seconds=row["seconds"] or 0)
+        name, about = table.lake
+        made = _replaced(table, began, ended)
+        version = facets.version(made) if made else {}
+        does = job("maintain", table.name, row["task"])
+        said = (run_id(ended, "maintain", table.identity, row["task"]), does, [Read(name, about)],
+                [Written(name, about | version, facets.written(0, row["bytes"], row["added"]))])  # fmt: skip
+        kind = facets.job_type(False, SPARK, f"Keeps {table.name} small: {row['task']}.")
+        yield event(START, began, *said, world.engine, kind)
+        wrong = facets.error(row["error"]) if row["error"] else {}
+        yield event(FAIL if wrong else COMPLETE, ended, *said, world.engine | wrong, kind)
+
+
+def _replaced(table: Mirrored, began: datetime, ended: datetime) -> str | None:
+    """The snapshot that maintenance made of the same rows then, if it did."""
+    for snapshot in lineage(table.table):
+        if committed_at(snapshot) < began:
+            return None
+        operation = snapshot.summary.operation.value if snapshot.summary else ""
+        if committed_at(snapshot) <= ended and operation == "replace":
+            return str(snapshot.snapshot_id)
+    return None
+
+
+def _replays(world: World, rows: list[Row]) -> Iterator[RunEvent]:
+    replayed = [row for row in rows if row["action"] == actions.REPLAYED]
+    for (at, topic), letters in groupby(replayed, key=lambda row: (row["at"], row["topic"])):
+        table = world.of_topic(topic)
+        if table is None:
+            continue
+        count = len(list(letters))
+        does = job("replay", table.name)
+        kind = facets.job_type(False, "LAKEHOUSE", f"Puts dead letters of {topic} back into it.")
+        run, source = run_id(at, "replay", topic), world.dead_letters(count)[-1]
+        for what in (START, COMPLETE):
+            yield event(what, at, run, does, [Read(source.name, source.facets, facets.read(count))],
+                        [Written(world.topic(topic), {}, facets.written(count))], {}, kind)  # fmt: skip
+
+
+def _resyncs(world: World, rows: list[Row]) -> Iterator[RunEvent]:
+    for (identifier, topic), steps in groupby(
+        sorted(rows, key=lambda row: (row["id"], row["topic"], row["at"])), key=lambda row: (row["id"], row["topic"])
+    ):
+        table = world.of_topic(topic)
+        if table is None:
+            continue
+        does = job("resync", table.name)
+        kind = facets.job_type(False, "DEBEZIUM", f"Reads {table.source.name} again.")
+        run = run_id(datetime.fromtimestamp(0, UTC), "resync", identifier, topic)
+        for step in steps:
+            what = START if step["step"] == BEGUN else COMPLETE
+            yield event(what, step["at"], run, does, [table.read_source], [table.written_topic], {}, kind)

@@ -1,0 +1,175 @@
+"""World: how what readers tell of is called, and what is known of it."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import Protocol
+
+import pyspark
+from openlineage.client.event_v2 import RunEvent
+from openlineage.client.generated.base import RunFacet
+from pyiceberg.catalog import Catalog
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Snapshot
+
+from lineage import facets, names
+from lineage.events import Read, Written
+from lineage.facets import IDENTITY, Facets, Transformation
+from lineage.names import Name
+from pipelines.deadletters import NAMESPACE, TOPIC
+from pipelines.deadletters import TABLE as DEAD_LETTERS
+from pipelines.describe import CLASSES, COMMENT, OWNER, STEWARD
+from pipelines.fold import TECHNICAL
+from services.lineage.settings import LineageSettings
+from services.verify.lake import open_catalog, tables
+
+State = dict[str, object]
+SPARK = "SPARK"
+# What a change event says of itself, by the technical column that keeps it.
+_OF_EVENT = {
+    "_lsn": "source.lsn", "_committed_at": "source.ts_us", "_op": "op", "_kafka_partition": "partition",
+    "_kafka_offset": "offset",
+}  # fmt: skip
+
+
+class Reader(Protocol):
+    """Tells of one kind of work. ``name``: unique, and kept with how far it has come."""
+
+    name: str
+
+    def look(self, world: "World", state: State) -> Iterator[tuple[list[RunEvent], State]]:
+        """What is new since ``state`` ({} at first), in pieces, each with the state once it is told."""
+
+
+@dataclass(frozen=True)
+class World:
+    """The stack, as one look sees it: what it has read of the catalog once isn't read again."""
+
+    settings: LineageSettings
+    now: datetime
+
+    @cached_property
+    def catalog(self) -> Catalog:
+        """The lake's catalog."""
+        return open_catalog(self.settings)
+
+    @cached_property
+    def mirrored(self) -> list["Mirrored"]:
+        """The tables that mirror one of the source."""
+        found = tables(self.catalog, self.settings)
+        return [Mirrored(self, table) for table in found if "lakehouse.source-table" in table.properties]
+
+    def of_topic(self, topic: str) -> "Mirrored | None":
+        """The table that mirrors a topic."""
+        return next((table for table in self.mirrored if table.topic == topic), None)
+
+    def of_name(self, name: str) -> "Mirrored | None":
+        """The mirrored table of this name in the lake."""
+        return next((table for table in self.mirrored if table.name == name), None)
+
+    def topic(self, topic: str) -> Name:
+        """A topic's name."""
+        return names.topic(self.settings.kafka_bootstrap, topic)
+
+    def lake_table(self, namespace: str, name: str, location: str) -> tuple[Name, Facets]:
+        """A table of the lake, and what makes it one."""
+        symlink = names.catalogued(self.settings.catalog_uri, namespace, name)
+        return names.location(location), facets.lake_table(symlink, self.settings.catalog_uri, self.settings.warehouse)
+
+    def dead_letters(self, count: int) -> list[Written]:
+        """Where records go that can't be merged."""
+        location = f"{self.settings.warehouse}/{NAMESPACE}/{DEAD_LETTERS}"
+        table, about = self.lake_table(NAMESPACE, DEAD_LETTERS, location)
+        return [Written(self.topic(TOPIC), {}, facets.written(count)), Written(table, about, facets.written(count))]
+
+    @property
+    def engine(self) -> dict[str, RunFacet]:
+        """What the mirror, checks and maintenance run on."""
+        return facets.engine("Spark", pyspark.__version__)
+
+
+@dataclass(frozen=True)
+class Mirrored:
+    """A table of the lake that mirrors one of the source."""
+
+    world: World
+    table: Table
+
+    @property
+    def name(self) -> str:
+        """``namespace.name`` in the lake."""
+        return ".".join(self.table.name()[-2:])
+
+    @property
+    def topic(self) -> str:
+        """The topic it is made of."""
+        return self.table.properties["lakehouse.topic"]
+
+    @property
+    def identity(self) -> str:
+        """Another one for each table that had the name."""
+        return str(self.table.metadata.table_uuid)
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that are the source's."""
+        return [name for name in self.table.schema().column_names if name not in TECHNICAL and "." not in name]
+
+    @property
+    def source(self) -> Name:
+        """The source's table."""
+        at, properties = self.world.settings, self.table.properties
+        return names.postgres(at.source_db_host, at.source_db_port, at.source_db_name,
+                              properties["lakehouse.source-schema"], properties["lakehouse.source-table"])  # fmt: skip
+
+    @property
+    def read_topic(self) -> Read:
+        """The topic, as an input."""
+        return Read(self.world.topic(self.topic), self._plain)
+
+    @property
+    def written_topic(self) -> Written:
+        """The topic, as what is made of the source's table."""
+        made = {name: (name, IDENTITY) for name in self.columns}
+        return Written(self.world.topic(self.topic), self._plain | facets.column_lineage(self.source, made))
+
+    @property
+    def read_source(self) -> Read:
+        """The source's table, as an input."""
+        return Read(self.source, self._plain)
+
+    @property
+    def lake(self) -> tuple[Name, Facets]:
+        """The table itself, with all that is known of it but where its columns come from."""
+        properties = self.table.properties
+        namespace, called = self.table.name()[-2:]
+        name, about = self.world.lake_table(namespace, called, self.table.location())
+        classes = json.loads(properties.get(CLASSES, "{}"))
+        return name, {
+            **about,
+            **facets.schema((f.name, str(f.field_type), f.doc) for f in self.table.schema().fields),
+            **facets.ownership({"owner": properties.get(OWNER), "steward": properties.get(STEWARD)}),
+            **facets.documentation(properties.get(COMMENT)),
+            **facets.tags("classification", classes, "CONTRACT"),
+        }
+
+    @property
+    def made(self) -> Facets:
+        """Where its columns come from."""
+        columns = {name: (name, IDENTITY) for name in self.columns}
+        of_event = {
+            name: (origin, Transformation("DIRECT", "TRANSFORMATION", "of the change event, or where it was read"))
+            for name, origin in _OF_EVENT.items() if name in self.table.schema().column_names
+        }  # fmt: skip
+        return facets.column_lineage(self.world.topic(self.topic), columns | of_event)
+
+    @property
+    def _plain(self) -> Facets:
+        return facets.schema((name, None, None) for name in self.columns)
+
+
+def committed_at(snapshot: Snapshot) -> datetime:
+    """When a snapshot was committed."""
+    return datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC)
