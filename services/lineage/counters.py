@@ -58,5 +58,5 @@ _NEWEST = """
 SELECT DISTINCT ON (j.id) j.name AS job, r.state, r.ended_at,
        u.facets->'dataQualityAssertions'->'assertions' AS assertions
 FROM job j JOIN run r ON r.job = j.id AND r.ended_at IS NOT NULL LEFT JOIN use u ON u.run = r.id
-WHERE j.namespace = 'lakehouse' AND j.name LIKE 'check.%'
+WHERE j.namespace = 'lakehouse' AND j.name LIKE 'check.%%'
 ORDER BY j.id, r.started_at DESC"""
