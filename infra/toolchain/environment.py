@@ -62,6 +62,7 @@ GROUPS: tuple[Group, ...] = (
             "SCHEMA_REGISTRY_PORT": "8081",
             "CONNECT_PORT": "8083",
             "CATALOG_PORT": "8181",
+            "LINEAGE_PORT": "5000",
             "SPARK_UI_PORT": "4040",
             "SPARK_MASTER_PORT": "7077",
             "SPARK_MASTER_UI_PORT": "8080",
@@ -135,6 +136,7 @@ GROUPS: tuple[Group, ...] = (
             "PIPELINES_S3_SECRET_KEY": secret,
             "OPERATOR_S3_ACCESS_KEY": user_name("operator"),
             "OPERATOR_S3_SECRET_KEY": secret,
+            "LINEAGE_API_KEY": secret,
         },
     ),
     Group(
