@@ -1,7 +1,8 @@
 """The store: what events have said of datasets, jobs and runs, in PostgreSQL.
 
 An event is kept whole and once, however often it is sent, and what it says is merged into what is known: a facet that
-comes again replaces its older self. A run that has ended stays ended.
+comes again replaces its older self. A run is in the state that the newest of its events says, by their own time: one
+that failed may go on.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -172,13 +173,14 @@ ON CONFLICT (namespace, name) DO UPDATE SET
   updated_at = greatest({0}.updated_at, excluded.updated_at),
   created_at = least({0}.created_at, excluded.created_at)
 RETURNING id"""
-_RUN = """
+_NEWER = """(run.updated_at < excluded.updated_at
+   OR run.updated_at = excluded.updated_at AND (excluded.ended_at IS NOT NULL OR run.ended_at IS NULL))"""
+_RUN = f"""
 INSERT INTO run VALUES (%(id)s, %(job)s, %(state)s, %(at)s, %(ended)s, %(at)s, %(facets)s)
 ON CONFLICT (id) DO UPDATE SET
-  state = CASE WHEN run.ended_at IS NOT NULL AND excluded.ended_at IS NULL OR NOT %(told)s THEN run.state
-          ELSE excluded.state END,
+  state = CASE WHEN %(told)s AND {_NEWER} THEN excluded.state ELSE run.state END,
   started_at = least(run.started_at, excluded.started_at),
-  ended_at = greatest(run.ended_at, excluded.ended_at),
+  ended_at = CASE WHEN %(told)s AND {_NEWER} THEN excluded.ended_at ELSE run.ended_at END,
   updated_at = greatest(run.updated_at, excluded.updated_at),
   facets = jsonb_strip_nulls(run.facets || excluded.facets)"""
 _USE = """

@@ -35,8 +35,8 @@ COPIED = ("Makefile", "docker-compose.yml", "infra", "services", "pipelines", "q
           ".dockerignore", "requirements.in", "requirements.lock", "requirements-dev.lock")  # fmt: skip
 PORTS = (
     "SOURCE_DB", "METADATA_DB", "OBJECT_STORE", "KAFKA", "KAFKA_INTERNAL", "KAFKA_CONTROLLER", "SCHEMA_REGISTRY",
-    "CONNECT", "CATALOG", "SPARK_UI", "SPARK_MASTER", "SPARK_MASTER_UI", "SPARK_WORKER_UI", "FAULTS", "FAULTS_CATALOG",
-    "FAULTS_OBJECT_STORE", "FAULTS_SCHEMA_REGISTRY", "FAULTS_KAFKA", "FAULTS_SOURCE_DB",
+    "CONNECT", "CATALOG", "LINEAGE", "SPARK_UI", "SPARK_MASTER", "SPARK_MASTER_UI", "SPARK_WORKER_UI", "FAULTS",
+    "FAULTS_CATALOG", "FAULTS_OBJECT_STORE", "FAULTS_SCHEMA_REGISTRY", "FAULTS_KAFKA", "FAULTS_SOURCE_DB",
 )  # fmt: skip
 PROXIES = "infra/faults/proxies.yml"
 # What a condition may take on a machine that is much slower, or busy with other things.

@@ -18,6 +18,9 @@ SCHEMA_CHANGES = f"{OWN_SCHEMA}.schema_changes"
 # Not a captured table: what the connector says of its snapshots.
 NOTIFICATIONS = f"{OWN_SCHEMA}.notifications"
 
+# Of the connector as a job, in lineage.
+JOB_NAMESPACE = "lakehouse"
+
 HEARTBEAT_QUERY = f"UPDATE {HEARTBEAT_TABLE} SET beat_at = clock_timestamp()"
 
 
@@ -149,6 +152,11 @@ def connector_config(capture: Capture) -> dict[str, str]:
         "include.unknown.datatypes": "true",
         "field.name.adjustment.mode": "avro_unicode" if capture.escaped else "avro",
         "extended.headers.enabled": "false",
+        # What it reads, and while it does, as OpenLineage events. Where they go, and without these settings in them:
+        # infra/connect/openlineage.yml (decision 036).
+        "openlineage.integration.enabled": "true",
+        "openlineage.integration.config.file.path": "${env:LINEAGE_CONFIG}",
+        "openlineage.integration.job.namespace": JOB_NAMESPACE,
         "unavailable.value.placeholder": capture.unavailable_value,
     }
     if capture.left_out:

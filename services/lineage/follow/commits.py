@@ -83,7 +83,8 @@ def _of_table(table: Mirrored, known: object) -> tuple[list[RunEvent], object]:
     for began, of_window in groupby(commits, key=lambda s: window_of(committed_at(s))):
         ended = table.world.now > began + WINDOW + GRACE
         events += _of_window(table, began, list(of_window), news, ended)
-        still_open = None if ended else began
+        # The earliest: what came later is told again with it, which is no harm.
+        still_open = still_open or (None if ended else began)
     if not commits:
         return [], None
     after = {"snapshot": commits[-1].snapshot_id, "open": still_open.isoformat() if still_open else None}

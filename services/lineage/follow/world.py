@@ -137,8 +137,8 @@ class Mirrored:
 
     @property
     def read_source(self) -> Read:
-        """The source's table, as an input."""
-        return Read(self.source, self._plain)
+        """The source's table, as an input. Its schema is told by Debezium, with the source's own types."""
+        return Read(self.source)
 
     @property
     def lake(self) -> tuple[Name, Facets]:

@@ -1,4 +1,5 @@
 import hashlib
+import re
 from pathlib import Path
 
 import pytest
@@ -6,6 +7,7 @@ import pytest
 from infra.toolchain import checksums
 from infra.toolchain.errors import ChecksumMismatch
 
+ROOT = Path(__file__).parents[3]
 A, B = "a" * 64, "b" * 64
 
 
@@ -48,3 +50,14 @@ def test_every_pom_is_pinned_for_both_architectures() -> None:
     pins = checksums.parse((sources / "checksums.txt").read_text(encoding="utf-8"))
     poms = {path.stem for path in (sources / "poms").glob("*.xml")} - {"postgres"}
     assert set(pins) == poms | {"postgres-amd64", "postgres-arm64"}
+
+
+def test_connects_plugins_hold_nothing_twice() -> None:
+    pins = checksums.parse((ROOT / "infra/toolchain/checksums.txt").read_text(encoding="utf-8"))["connect"]
+    jars = [match.groups() for name in pins if (match := re.fullmatch(r"(.+?)-(\d[\w.]*)\.jar", name))]
+    artifacts = [artifact for artifact, _ in jars]
+    assert len(artifacts) == len(set(artifacts))
+    # The archive of the connector brings all else of Debezium.
+    assert [name for name in artifacts if name.startswith("debezium")] == ["debezium-openlineage-core"]
+    # Jackson's YAML parser fails beside a core of another release.
+    assert len({version for artifact, version in jars if artifact.startswith("jackson")}) == 1

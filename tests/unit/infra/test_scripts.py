@@ -8,6 +8,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).parents[3]
 ROOMS = sorted({path.parent.name for path in (ROOT / "infra").glob("*/health")})
@@ -100,6 +101,24 @@ def test_a_template_with_an_unset_variable_is_an_error(tmp_path: Path) -> None:
     template = tmp_path / "t"
     template.write_text("a=${MISSING}\n", encoding="utf-8")
     assert bash('source infra/java.sh; render "$TEMPLATE"', TEMPLATE=str(template), HEAP="1m").returncode != 0
+
+
+def test_what_could_hold_secrets_is_left_out_of_lineage() -> None:
+    rendered = bash(
+        "source infra/java.sh; render infra/connect/openlineage.yml",
+        HEAP="1m",
+        LINEAGE_URL="http://lineage:5000",
+        LINEAGE_API_KEY="00e0",
+    )
+    config = yaml.safe_load(rendered.stdout)
+    assert config["facets"] == {"debezium_config": {"disabled": True}, "errorMessage": {"disabled": True}}
+    transport = config["transport"]
+    assert (transport["type"], transport["url"], transport["endpoint"]) == (
+        "http", "http://lineage:5000", "/api/v1/lineage",
+    )  # fmt: skip
+    assert transport["auth"] == {"type": "api_key", "apiKey": "00e0"}
+    # Without it, a receiver that hangs would hold up a task that stops by five seconds for each event.
+    assert transport["timeoutInMillis"] <= 250
 
 
 @pytest.mark.parametrize("room", ROOMS)

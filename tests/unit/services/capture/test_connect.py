@@ -1,6 +1,7 @@
 """Connect's answers, and the connector's settings."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from services.capture import copies
 from services.capture.connect import Connect
 from services.capture.errors import NotReady, Refused
 
+ROOT = Path(__file__).parents[4]
 TRACE = (
     "org.apache.kafka.connect.errors.ConnectException: An exception occurred in the change event producer.\n"
     "\tat io.debezium…\nCaused by: io.debezium.DebeziumException: Couldn't\n"
@@ -75,6 +77,26 @@ def test_settings_hold_no_secret_and_are_texts() -> None:
     assert settings["database.password"] == "${env:DEBEZIUM_PASSWORD}"
     assert json.loads(json.dumps(settings)) == settings
     assert all(isinstance(value, str) for value in settings.values())
+
+
+def test_lineage_is_told_by_events_of_the_task_only() -> None:
+    settings = config()
+    lineage = {key: value for key, value in settings.items() if key.startswith("openlineage.")}
+    assert lineage == {
+        "openlineage.integration.enabled": "true",
+        "openlineage.integration.config.file.path": "${env:LINEAGE_CONFIG}",
+        "openlineage.integration.job.namespace": "lakehouse",
+    }
+    # Debezium's transform that tells of topics ends the task at a record without headers (decision 036).
+    assert settings["transforms"] == "underscores"
+
+
+def test_connect_resolves_what_the_settings_refer_to() -> None:
+    worker = (ROOT / "infra/connect/worker.properties").read_text(encoding="utf-8")
+    allowed = re.search(r"^config\.providers\.env\.param\.allowlist\.pattern=(.*)$", worker, re.MULTILINE)
+    assert allowed is not None
+    referred = set(re.findall(r"\$\{env:(\w+)\}", " ".join(config().values())))
+    assert referred == set(allowed[1].split("|"))
 
 
 def test_names_are_patterns_of_themselves_only() -> None:
