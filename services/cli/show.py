@@ -14,12 +14,17 @@ from services.cli.output import age, expected_errors, out, print_json, size
 from services.cli.tables import AsJson, TableFacts, facts, lags, named, through, verified
 from services.contracts.shown import Promise, broken_rows, promise
 from services.layout.present import layout_of
+from services.lineage.ask import Asking
+from services.lineage.draw import DOWNSTREAM, UPSTREAM, indexed, reached
+from services.lineage.errors import CannotTell
+from services.lineage.settings import LineageEndpoint
 from services.maintain.alerts import Condition, alerts, condition
 from services.maintain.tables import need_of, source_of
+from services.verify.errors import Unreachable
 from services.verify.lake import lineage, open_catalog
 from services.verify.settings import StackSettings
 
-HELP = """Show one table: columns, key, position per partition, files, health, contract, and its newest snapshots.
+HELP = """Show one table: columns, key, positions, files, health, contract, lineage, and its newest snapshots.
 
 TABLE is `orders`, `shop.orders` or `lake.shop.orders`. Examples:
 
@@ -40,13 +45,15 @@ def show_table(name: Annotated[str, typer.Argument(metavar="TABLE")], as_json: A
         promised = promise(source_of(table), {f.name: str(f.field_type) for f in table.schema().fields})
         name = ".".join(table.name()[-2:])
         checked = newest(open_catalog(settings), [name]).get(name)
+        flows = _flows(f"lake.{name}")
     broken = broken_rows(table)
     warned += _late(promised, found)
     if as_json:
         print_json({
             **asdict(found), "freshness_asked": asked, "layout": layout.model_dump(),
             "health": health and asdict(health), "alerts": warned, "contract": promised and asdict(promised),
-            "broken_rows": broken, "checked": checked and asdict(checked), "newest_snapshots": history,
+            "broken_rows": broken, "checked": checked and asdict(checked), "lineage": flows,
+            "newest_snapshots": history,
         })  # fmt: skip
         return
     described = {
@@ -63,6 +70,8 @@ def show_table(name: Annotated[str, typer.Argument(metavar="TABLE")], as_json: A
         **({"health": _described(health)} if health else {}),
         **(_promised(promised) if promised else {"contract": "none; `lakehouse contract init` writes a first one"}),
         **({"checked": _checked(checked)} if checked else {}),
+        "made of": ", ".join(flows["upstream"]) or "nothing known" if flows else "not known: lineage doesn't answer",
+        **({"used by": ", ".join(flows["downstream"])} if flows and flows["downstream"] else {}),
         **({"broken": ", ".join(f"{name} by {count:,} rows" for name, count in broken.items())} if broken else {}),
     }
     for label, value in [*described.items(), *(("alert", text) for text in warned)]:
@@ -95,6 +104,19 @@ def _checked(run: KnownRun) -> str:
     return (
         f"{age((datetime.now(UTC) - run.started_at).total_seconds())} ago: {kept}{not_asked} (`lakehouse check --last`)"
     )
+
+
+def _flows(name: str) -> dict[str, list[str]] | None:
+    """What the table is made of, and what is made of it or reads it, nearest first; None: nobody answers."""
+    try:
+        with Asking(LineageEndpoint.load()) as asking:
+            found = asking.find(name)
+            nodes = indexed(asking.graph(found))
+    except CannotTell:
+        return {UPSTREAM: [], DOWNSTREAM: []}
+    except Unreachable:
+        return None
+    return {direction: reached(nodes, found.node, direction) for direction in (UPSTREAM, DOWNSTREAM)}
 
 
 def _late(contract: Promise | None, found: TableFacts) -> list[str]:

@@ -40,6 +40,17 @@ def tree(nodes: Nodes, root: str, directions: Iterable[str], title: str) -> Tree
     return drawn
 
 
+def reached(nodes: Nodes, root: str, direction: str) -> list[str]:
+    """What people call whatever lies in this direction, nearest first."""
+    found: dict[str, None] = {root: None}
+    for at in (queue := [root]):
+        for other, _ in _next(nodes, at, direction):
+            if other not in found:
+                found[other] = None
+                queue.append(other)
+    return [label(nodes[name]).replace("  ", " ") for name in found if name != root]
+
+
 def _grow(branch: Tree, nodes: Nodes, at: str, direction: str, seen: set[str]) -> None:
     for following, how in _next(nodes, at, direction):
         node = nodes[following]
