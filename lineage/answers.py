@@ -170,24 +170,21 @@ class Answers:
         return {"graph": self._field_nodes(graph, fields)}
 
     def _field_nodes(self, graph: Graph, fields: set[Field]) -> Rows:
-        types: dict[Name, dict[str, str | None]] = {}
-        for name in {f.dataset for f in fields}:
-            row = self.store.one(
-                "SELECT facets FROM dataset WHERE (namespace, name) = (%s, %s)", tuple(vars(name).values())
-            )
-            types[name] = {f["name"]: f.get("type") for f in fields_of(row["facets"])} if row else {}
+        about = {name: self._dataset(name)["facets"] for name in {f.dataset for f in fields}}
+        types = {Field(name, f["name"]): f.get("type") for name, said in about.items() for f in fields_of(said)}
         targets: dict[Field, list[Field]] = {}
-        nodes = []
         for at in sorted(fields):
             for source in graph.columns.get(at, ()):
                 targets.setdefault(source.field, []).append(at)
+        nodes = []
         for at in sorted(fields):
             sources = [s for s in graph.columns.get(at, ()) if s.field in fields]
+            links = about[at.dataset].get("symlinks")
             nodes.append({
                 "id": field_id(at), "type": "DATASET_FIELD",
                 "data": {
                     "namespace": at.dataset.namespace, "dataset": at.dataset.name, "datasetVersion": None,
-                    "field": at.name, "fieldType": types[at.dataset].get(at.name),
+                    "field": at.name, "fieldType": types.get(at), "facets": {"symlinks": links} if links else {},
                     "transformationDescription": None, "transformationType": None,
                     "inputFields": [{**input_of(s.field, s.transformations), "job": vars(s.job)} for s in sources],
                 },

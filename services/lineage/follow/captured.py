@@ -21,7 +21,7 @@ class Captured:
         told = dict(state)
         for table in world.mirrored:
             before = told.get(table.topic)
-            if isinstance(before, dict) and before["columns"] == table.columns:
+            if isinstance(before, dict) and before["columns"] == table.columns():
                 continue
             newest = next(iter(lineage(table.table)), None)
             if newest is None:
@@ -29,7 +29,7 @@ class Captured:
             began = committed_at(newest)
             run = run_id(began, "capture", table.identity)
             events = list(_events(table, run, before["run"] if isinstance(before, dict) else None))
-            told = {**told, table.topic: {"columns": table.columns, "run": run}}
+            told = {**told, table.topic: {"columns": table.columns(), "run": run}}
             yield events, told
 
 

@@ -96,7 +96,6 @@ def _of_window(
 ) -> Iterator[RunEvent]:
     world, total = table.world, _Sum()
     does, identity = job("mirror", table.name), run_id(began, "mirror", table.identity)
-    name, about = table.lake
     topic = table.read_topic
     kind = facets.job_type(True, SPARK, f"Merges the changes of {table.topic} into {table.name}.")
     for snapshot in commits:
@@ -106,11 +105,12 @@ def _of_window(
         at, last = committed_at(snapshot), snapshot is commits[-1]
         if snapshot.snapshot_id not in news and not (last and ended):
             continue
+        name, about = table.lake(snapshot.snapshot_id)
         read = Read(
             topic.name, topic.facets | facets.version(summary[ledger.POSITIONS]), facets.read(total.counts.records)
         )
         wrote = Written(
-            name, about | table.made | facets.version(str(snapshot.snapshot_id)),
+            name, about | table.made(snapshot.snapshot_id),
             facets.written(total.counts.merged, total.bytes, total.files),
         )  # fmt: skip
         letters = world.dead_letters(total.counts.dead_lettered) if total.counts.dead_lettered else []

@@ -28,6 +28,8 @@ from services.stopping import Stop
 READERS: tuple[Reader, ...] = (
     Captured(), Pipelines(), Commits(), Held(), checks(), maintenance(), replays(), resynced(),
 )  # fmt: skip
+# It rests at least so many times as long as a look takes, however many tables there are.
+REST = 4
 # What a server that is down, or just comes up, makes of a look.
 PASSING = (LakehouseError, RESTError, requests.RequestException, psycopg.Error, KafkaException, OSError)
 
@@ -53,8 +55,11 @@ class Follower:
 
     def run(self, stop: Stop) -> None:
         """Look until asked to stop."""
-        while not stop.wait(self._settings.lineage_seconds):
+        pause = self._settings.lineage_seconds
+        while not stop.wait(pause):
+            began = time.monotonic()
             self.look()
+            pause = max(self._settings.lineage_seconds, REST * (time.monotonic() - began))
 
     def look(self) -> int:
         """Look once, and say how many events were told. A reader that fails leaves the others alone."""

@@ -57,9 +57,9 @@ class Held:
                 continue
             kept[topic] = {"reason": reason, "since": world.now.isoformat()}
             began = datetime.fromisoformat(kept[topic]["since"])
-            name, about = table.lake
+            name, about = table.lake()
             said = (run_id(began, "held", table.identity), job("mirror", table.name), [table.read_topic],
-                    [Written(name, about | table.made)])  # fmt: skip
+                    [Written(name, about | table.made())])  # fmt: skip
             events += [event(START, began, *said, world.engine),
                        event(FAIL, began, *said, world.engine | facets.error(reason))]  # fmt: skip
         if kept != before:

@@ -1,5 +1,6 @@
-"""Records: the rows of one of the lake's own tables that are new, with some that were told before: it is no harm."""
+"""Records: the rows of one of the lake's own tables that are new."""
 
+import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta
 from typing import Any
@@ -26,7 +27,7 @@ class Records:
         self._at, self._columns, self._events = at, columns, events
 
     def look(self, world: World, state: State) -> Iterator[tuple[list[RunEvent], State]]:
-        """See Reader. State: the snapshot that was read, and the newest row's date."""
+        """See Reader. State: the snapshot that was read, the newest row's date, and which of the last rows are told."""
         try:
             table = world.catalog.load_table((NAMESPACE, self.name))
         except (NoSuchTableError, NoSuchNamespaceError):
@@ -40,5 +41,13 @@ class Records:
             where = GreaterThanOrEqual(term=self._at, value=since.isoformat())
         rows: list[Row] = table.scan(where, selected_fields=self._columns).to_arrow().to_pylist()
         rows.sort(key=lambda row: row[self._at])
-        newest = rows[-1][self._at].isoformat() if rows else state.get("at")
-        yield list(self._events(world, rows)), {"snapshot": snapshot.snapshot_id, "at": newest}
+        told = set(state.get("told") or ())  # type: ignore[call-overload]
+        news = [row for row in rows if _identity(row) not in told]
+        newest = rows[-1][self._at] if rows else None
+        late = [_identity(row) for row in rows if newest is None or row[self._at] >= newest - LATE]
+        reached = {"snapshot": snapshot.snapshot_id, "at": newest.isoformat() if newest else None, "told": late}
+        yield list(self._events(world, news)), reached
+
+
+def _identity(row: Row) -> str:
+    return hashlib.sha256(repr(sorted(row.items())).encode()).hexdigest()[:16]

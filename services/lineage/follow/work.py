@@ -49,16 +49,15 @@ def _checks(world: World, rows: list[Row]) -> Iterator[RunEvent]:
         table = world.of_name(run.table)
         if table is None:
             continue
-        name, about = table.lake
+        name, about = table.lake(run.snapshot_id or None)
         found = [{"name": r.name, "kind": r.kind, "column": r.column, "success": r.success}
                  for r in run.results if r.success is not None]  # fmt: skip
         counted = max((r.elements for r in run.results if r.elements and not r.since), default=None)
-        version = facets.version(str(run.snapshot_id)) if run.snapshot_id else {}
-        read = Read(name, about | version, facets.assertions(found, counted) if found else {})
+        read = Read(name, about, facets.assertions(found, counted) if found else {})
         does = job("check", run.table)
         kind = facets.job_type(False, "GREAT_EXPECTATIONS", f"Checks what the contract of {run.table} promises.")
         began, identity = run.started_at, run_id(run.started_at, "check", run.run)
-        yield event(START, began, identity, does, [Read(name, about | version)], [], world.engine, kind)
+        yield event(START, began, identity, does, [Read(name, about)], [], world.engine, kind)
         ended = world.engine | (facets.error(run.error) if run.error else {})
         yield event(FAIL if run.error else COMPLETE, began + timedelta(seconds=run.seconds), identity, does,
                     [read], [], ended, kind)  # fmt: skip
@@ -71,26 +70,24 @@ def _maintenance(world: World, rows: list[Row]) -> Iterator[RunEvent]:
             continue
         ended: datetime = row["at"]
         began = ended - timedelta(seconds=row["seconds"] or 0)
-        name, about = table.lake
-        made = _replaced(table, began, ended)
-        version = facets.version(made) if made else {}
+        name, about = table.lake(_replaced(table, began, ended))
         does = job("maintain", table.name, row["task"])
-        said = (run_id(ended, "maintain", table.identity, row["task"]), does, [Read(name, about)],
-                [Written(name, about | version, facets.written(0, row["bytes"], row["added"]))])  # fmt: skip
+        said = (run_id(ended, "maintain", table.identity, row["task"]), does, [Read(name)],
+                [Written(name, about, facets.written(0, row["bytes"], row["added"]))])  # fmt: skip
         kind = facets.job_type(False, SPARK, f"Keeps {table.name} small: {row['task']}.")
         yield event(START, began, *said, world.engine, kind)
         wrong = facets.error(row["error"]) if row["error"] else {}
         yield event(FAIL if wrong else COMPLETE, ended, *said, world.engine | wrong, kind)
 
 
-def _replaced(table: Mirrored, began: datetime, ended: datetime) -> str | None:
+def _replaced(table: Mirrored, began: datetime, ended: datetime) -> int | None:
     """The snapshot that maintenance made of the same rows then, if it did."""
     for snapshot in lineage(table.table):
         if committed_at(snapshot) < began:
             return None
         operation = snapshot.summary.operation.value if snapshot.summary else ""
         if committed_at(snapshot) <= ended and operation == "replace":
-            return str(snapshot.snapshot_id)
+            return snapshot.snapshot_id
     return None
 
 

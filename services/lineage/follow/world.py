@@ -11,6 +11,7 @@ import pyspark
 from openlineage.client.event_v2 import RunEvent
 from openlineage.client.generated.base import RunFacet
 from pyiceberg.catalog import Catalog
+from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
@@ -32,6 +33,7 @@ _OF_EVENT = {
     "_lsn": "source.lsn", "_committed_at": "source.ts_us", "_op": "op", "_kafka_partition": "partition",
     "_kafka_offset": "offset",
 }  # fmt: skip
+OF_EVENT = Transformation("DIRECT", "TRANSFORMATION", "of the change event, or where it was read")
 
 
 class Reader(Protocol):
@@ -112,10 +114,15 @@ class Mirrored:
         """Another one for each table that had the name."""
         return str(self.table.metadata.table_uuid)
 
-    @property
-    def columns(self) -> list[str]:
+    def schema(self, snapshot: int | None = None) -> Schema:
+        """Its columns as of a snapshot, as far as that is kept; else as they are."""
+        found = self.table.snapshot_by_id(snapshot) if snapshot is not None else None
+        known = self.table.schemas()
+        return known.get(found.schema_id, self.table.schema()) if found and found.schema_id else self.table.schema()
+
+    def columns(self, snapshot: int | None = None) -> list[str]:
         """The columns that are the source's."""
-        return [name for name in self.table.schema().column_names if name not in TECHNICAL and "." not in name]
+        return [field.name for field in self.schema(snapshot).fields if field.name not in TECHNICAL]
 
     @property
     def source(self) -> Name:
@@ -132,7 +139,7 @@ class Mirrored:
     @property
     def written_topic(self) -> Written:
         """The topic, as what is made of the source's table."""
-        made = {name: (name, IDENTITY) for name in self.columns}
+        made = {name: (name, IDENTITY) for name in self.columns()}
         return Written(self.world.topic(self.topic), self._plain | facets.column_lineage(self.source, made))
 
     @property
@@ -140,8 +147,7 @@ class Mirrored:
         """The source's table, as an input. Its schema is told by Debezium, with the source's own types."""
         return Read(self.source)
 
-    @property
-    def lake(self) -> tuple[Name, Facets]:
+    def lake(self, snapshot: int | None = None) -> tuple[Name, Facets]:
         """The table itself, with all that is known of it but where its columns come from."""
         properties = self.table.properties
         namespace, called = self.table.name()[-2:]
@@ -149,25 +155,25 @@ class Mirrored:
         classes = json.loads(properties.get(CLASSES, "{}"))
         return name, {
             **about,
-            **facets.schema((f.name, str(f.field_type), f.doc) for f in self.table.schema().fields),
+            **facets.schema((f.name, str(f.field_type), f.doc) for f in self.schema(snapshot).fields),
+            **(facets.version(str(snapshot)) if snapshot is not None else {}),
             **facets.ownership({"owner": properties.get(OWNER), "steward": properties.get(STEWARD)}),
             **facets.documentation(properties.get(COMMENT)),
             **facets.tags("classification", classes, "CONTRACT"),
         }
 
-    @property
-    def made(self) -> Facets:
+    def made(self, snapshot: int | None = None) -> Facets:
         """Where its columns come from."""
-        columns = {name: (name, IDENTITY) for name in self.columns}
+        columns = {name: (name, IDENTITY) for name in self.columns(snapshot)}
         of_event = {
-            name: (origin, Transformation("DIRECT", "TRANSFORMATION", "of the change event, or where it was read"))
-            for name, origin in _OF_EVENT.items() if name in self.table.schema().column_names
+            field.name: (_OF_EVENT[field.name], OF_EVENT)
+            for field in self.schema(snapshot).fields if field.name in _OF_EVENT
         }  # fmt: skip
         return facets.column_lineage(self.world.topic(self.topic), columns | of_event)
 
     @property
     def _plain(self) -> Facets:
-        return facets.schema((name, None, None) for name in self.columns)
+        return facets.schema((name, None, None) for name in self.columns())
 
 
 def committed_at(snapshot: Snapshot) -> datetime:
