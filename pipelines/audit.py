@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from pipelines.account import Account
 from pipelines.checks.record import Last, Record, Run
 from pipelines.checks.run import Checker
-from pipelines.errors import StopPipeline
+from pipelines.errors import NotPublished
 from pipelines.iceberg import LakeTable
 from pipelines.part import Outcome
 from quality.contract import Contract
@@ -45,7 +45,7 @@ class Audit:
         return table.on(BRANCH)
 
     def publish(self, table: LakeTable) -> None:
-        """Let readers see the branch, if it keeps the contract. Raises StopPipeline, which says what is broken."""
+        """Let readers see the branch, if it keeps the contract. Raises NotPublished, which says what is broken."""
         table.refresh()
         java, written = table.java, table.snapshot_id
         current = java.currentSnapshot()
@@ -72,7 +72,7 @@ class Audit:
             self._last = run.last
             return
         record.add([run])
-        raise StopPipeline(
+        raise NotPublished(
             f"{name} isn't published, because its contract lets nobody see what breaks it: {_said(run)}. Readers have"
             " what was before. Mend the rows in the source, or change the contract and have the mirror read it"
             " (`make kill s=mirror`)."
@@ -82,7 +82,7 @@ class Audit:
 @contextmanager
 def audited(audit: Audit | None, account: Account, look: Callable[[], None], outcome: Outcome) -> Iterator[None]:
     """What is committed to the account's table within the block is seen once it was audited, if it is to be. ``look``:
-    has the account look at the table. Raises StopPipeline.
+    has the account look at the table. Raises NotPublished.
     """
     if audit is None:
         yield

@@ -17,6 +17,10 @@ class StopPipeline(PipelineError):
     """
 
 
+class NotPublished(StopPipeline):
+    """What a table's contract lets nobody see. It is mended in the source's rows, which may be any moment."""
+
+
 class Stopping(PipelineError):
     """Not a failure: the process was asked to stop, and doesn't begin another batch."""
 

@@ -4,7 +4,7 @@ import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from pipelines.errors import StopPipeline
+from pipelines.errors import NotPublished, StopPipeline
 from pipelines.holds import Holds
 from pipelines.position import told
 
@@ -29,12 +29,13 @@ def test_what_a_person_must_mend_is_tried_seldom() -> None:
     assert holds.put("t", StopPipeline("something else"), {0: 5})
 
 
-def test_what_may_pass_is_tried_soon_then_ever_less_often() -> None:
+@pytest.mark.parametrize("error", [ValueError("passing"), NotPublished("mended in the source at any moment")])
+def test_what_may_pass_is_tried_soon_then_ever_less_often(error: Exception) -> None:
     clock = Clock()
     holds = Holds(clock)
     pauses = []
     for _ in range(7):
-        holds.put("t", ValueError("passing"), {})
+        holds.put("t", error, {})
         pauses.append(holds.all()["t"].pause)
     assert pauses == [2, 4, 8, 16, 32, 60, 60]
 
