@@ -1,21 +1,15 @@
-"""Answers: what the store knows, in the shapes of Marquez' read API, so that its UI and clients can be pointed here.
+"""Answers: what the store knows, in the shapes of Marquez' read API, so that its UI and clients can be pointed here."""
 
-Names of nodes are Marquez': ``dataset:NAMESPACE:NAME``, ``job:NAMESPACE:NAME``, ``datasetField:NAMESPACE:NAME:FIELD``.
-Namespaces and names may hold colons themselves: what is known decides. Unlike Marquez, what the graph shows of a node
-is what is up and down its stream, not everything that has something in common with it, and it can be asked as of a
-moment.
-"""
-
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from lineage.errors import LineageError
-from lineage.graph import Field, Graph
+from lineage.graph import Graph
 from lineage.names import Name
-from lineage.shapes import Json, dataset_of, field_id, fields_of, input_of, run_of, version_of
+from lineage.shapes import Json, dataset_of, input_of, run_of, version_of
 from lineage.store import Rows, Store
 
 ORDERS = {"NAME": "name", "UPDATE_AT": "updated_at DESC"}
@@ -45,7 +39,7 @@ class Answers:
 
     def dataset(self, name: Name, at: datetime | None = None) -> Json:
         """A dataset, with the columns that its own are made of."""
-        row = self._dataset(name)
+        row = self.row(name)
         known = Name(row["namespace"], row["name"])
         graph = Graph.at(self.store, at)
         made = [
@@ -56,13 +50,13 @@ class Answers:
 
     def versions(self, name: Name, limit: int, offset: int) -> Json:
         """What was written of a dataset, newest first, each with the run that wrote it."""
-        row = self._dataset(name)
+        row = self.row(name)
         found = self._page(_VERSIONS, "ORDER BY v.at DESC", {"dataset": row["id"]}, limit, offset)
         return {"versions": [version_of(row, each) for each in found[0]], "totalCount": found[1]}
 
     def version(self, name: Name, version: str) -> Json:
         """One of them: a snapshot of a table of the lake, say, with what it was made of."""
-        row = self._dataset(name)
+        row = self.row(name)
         query = _VERSIONS.format(_VERSION_COLUMNS) + " AND v.version = %(version)s ORDER BY v.at LIMIT 1"
         found = self.store.one(query, {"dataset": row["id"], "version": version})
         if found is None:
@@ -74,14 +68,11 @@ class Answers:
         where = "SELECT {} FROM job j WHERE %(namespace)s::text IS NULL OR namespace = %(namespace)s"
         rows, total = self._page(where, "ORDER BY updated_at DESC", {"namespace": namespace}, limit, offset, "j.*")
         graph = Graph.at(self.store)
-        return {"jobs": [self._job(row, graph) for row in rows], "totalCount": total}
+        return {"jobs": [self.job_of(row, graph) for row in rows], "totalCount": total}
 
     def job(self, name: Name) -> Json:
         """A job, with its newest run."""
-        row = self.store.one("SELECT * FROM job WHERE (namespace, name) = (%s, %s)", (name.namespace, name.name))
-        if row is None:
-            raise NotKnown(f"no job is called {name.name} in {name.namespace}")
-        return self._job(row, Graph.at(self.store))
+        return self.job_of(self.job_row(name), Graph.at(self.store))
 
     def runs(self, job: Name, limit: int, offset: int) -> Json:
         """The runs of a job, newest first."""
@@ -134,92 +125,8 @@ class Answers:
                     "nodeId": f"{row['type'].lower()}:{row['namespace']}:{row['name']}"} for row in found]  # fmt: skip
         return {"results": results, "totalCount": len(results)}
 
-    def lineage(self, node: str, depth: int, at: datetime | None = None) -> Json:
-        """What is up and down the stream of a dataset or job, within so many jobs, as it was at a moment."""
-        graph = Graph.at(self.store, at)
-        kind, _, rest = node.partition(":")
-        if kind == "job":
-            root = _split(rest, graph.jobs)
-            if root is None:
-                raise NotKnown(f"{_then(at)}no job {rest} is known that reads or writes anything")
-            datasets, jobs = graph.around([root], depth, jobs=True), {root}
-        else:
-            name = self._named(rest)
-            if name is None or kind != "dataset":
-                raise NotKnown(f"{node} is neither a dataset nor a job that any event has told of")
-            datasets, jobs = graph.around([name], depth), set()
-        jobs |= {name for name, job in graph.jobs.items() if _within(job.inputs, job.outputs, datasets)}
-        return {"graph": [*self._dataset_nodes(graph, datasets, jobs), *self._job_nodes(graph, jobs, datasets)]}
-
-    def column_lineage(self, node: str, depth: int, downstream: bool, at: datetime | None = None) -> Json:
-        """The same by column: of one, or of each that a dataset has."""
-        graph = Graph.at(self.store, at)
-        kind, _, rest = node.partition(":")
-        if kind == "dataset":
-            name = self._named(rest)
-            roots = graph.fields(name) if name else set()
-        else:
-            dataset, _, column = rest.rpartition(":")
-            name = self._named(dataset)
-            roots = {Field(name, column)} & graph.fields(name) if name else set()
-        if name is None:
-            raise NotKnown(f"{node} is no dataset or column that any event has told of")
-        if not roots and kind != "dataset":
-            raise NotKnown(f"{_then(at)}no event has told what {column} of {name.name} is made of")
-        fields = graph.fields_around(roots, depth, downstream)
-        return {"graph": self._field_nodes(graph, fields)}
-
-    def _field_nodes(self, graph: Graph, fields: set[Field]) -> Rows:
-        about = {name: self._dataset(name)["facets"] for name in {f.dataset for f in fields}}
-        types = {Field(name, f["name"]): f.get("type") for name, said in about.items() for f in fields_of(said)}
-        targets: dict[Field, list[Field]] = {}
-        for at in sorted(fields):
-            for source in graph.columns.get(at, ()):
-                targets.setdefault(source.field, []).append(at)
-        nodes = []
-        for at in sorted(fields):
-            sources = [s for s in graph.columns.get(at, ()) if s.field in fields]
-            links = about[at.dataset].get("symlinks")
-            nodes.append({
-                "id": field_id(at), "type": "DATASET_FIELD",
-                "data": {
-                    "namespace": at.dataset.namespace, "dataset": at.dataset.name, "datasetVersion": None,
-                    "field": at.name, "fieldType": types.get(at), "facets": {"symlinks": links} if links else {},
-                    "transformationDescription": None, "transformationType": None,
-                    "inputFields": [{**input_of(s.field, s.transformations), "job": vars(s.job)} for s in sources],
-                },
-                "inEdges": [{"origin": field_id(s.field), "destination": field_id(at)} for s in sources],
-                "outEdges": [{"origin": field_id(at), "destination": field_id(t)} for t in targets.get(at, ())],
-            })  # fmt: skip
-        return nodes
-
-    def _dataset_nodes(self, graph: Graph, datasets: set[Name], jobs: set[Name]) -> Rows:
-        nodes = []
-        for name in sorted(datasets):
-            node = f"dataset:{name.namespace}:{name.name}"
-            writers = [f"job:{j.namespace}:{j.name}" for j in sorted(jobs) if name in graph.jobs[j].outputs]
-            readers = [f"job:{j.namespace}:{j.name}" for j in sorted(jobs) if name in graph.jobs[j].inputs]
-            nodes.append({
-                "id": node, "type": "DATASET", "data": dataset_of(self._dataset(name)),
-                "inEdges": [{"origin": job, "destination": node} for job in writers],
-                "outEdges": [{"origin": node, "destination": job} for job in readers],
-            })  # fmt: skip
-        return nodes
-
-    def _job_nodes(self, graph: Graph, jobs: set[Name], datasets: set[Name]) -> Rows:
-        nodes = []
-        for name in sorted(jobs):
-            node, job = f"job:{name.namespace}:{name.name}", graph.jobs[name]
-            row = self.store.one("SELECT * FROM job WHERE (namespace, name) = (%s, %s)", (name.namespace, name.name))
-            ends = [(at, f"dataset:{at.namespace}:{at.name}") for at in sorted(datasets)]
-            nodes.append({
-                "id": node, "type": "JOB", "data": self._job(row or {}, graph),
-                "inEdges": [{"origin": end, "destination": node} for at, end in ends if at in job.inputs],
-                "outEdges": [{"origin": node, "destination": end} for at, end in ends if at in job.outputs],
-            })  # fmt: skip
-        return nodes
-
-    def _job(self, row: Mapping[str, Any], graph: Graph) -> Json:
+    def job_of(self, row: Mapping[str, Any], graph: Graph) -> Json:
+        """A job, with its newest runs."""
         name = Name(row["namespace"], row["name"])
         node = graph.jobs.get(name)
         newest = self.store.rows(
@@ -240,13 +147,21 @@ class Answers:
             "parentJobName": None, "parentJobUuid": None,
         }  # fmt: skip
 
-    def _dataset(self, name: Name) -> dict[str, Any]:
+    def job_row(self, name: Name) -> dict[str, Any]:
+        """What is kept of a job."""
+        row = self.store.one("SELECT * FROM job WHERE (namespace, name) = (%s, %s)", (name.namespace, name.name))
+        if row is None:
+            raise NotKnown(f"no job is called {name.name} in {name.namespace}")
+        return row
+
+    def row(self, name: Name) -> dict[str, Any]:
+        """What is kept of a dataset, by any of its names."""
         row = self.store.one(_DATASET, vars(name))
         if row is None:
             raise NotKnown(f"no dataset is called {name.name} in {name.namespace}")
         return row
 
-    def _named(self, text: str) -> Name | None:
+    def named(self, text: str) -> Name | None:
         """The dataset that ``NAMESPACE:NAME`` means, by any of its names."""
         for at in (i for i, letter in enumerate(text) if letter == ":"):
             row = self.store.one(_DATASET, {"namespace": text[:at], "name": text[at + 1 :]})
@@ -270,19 +185,6 @@ class Answers:
             {**given, "limit": limit, "offset": offset},
         )
         return rows, total["total"] if total else 0
-
-
-def _within(inputs: set[Name], outputs: set[Name], datasets: set[Name]) -> bool:
-    """Whether a job belongs to the picture: both its ends do, as far as it has two."""
-    return bool((inputs | outputs) & datasets) and all(not ends or ends & datasets for ends in (inputs, outputs))
-
-
-def _split(text: str, known: Iterable[Name]) -> Name | None:
-    return next((name for name in known if f"{name.namespace}:{name.name}" == text), None)
-
-
-def _then(at: datetime | None) -> str:
-    return f"as of {at.isoformat()}, " if at else ""
 
 
 _RUN_COLUMNS = """r.id AS run, r.state, r.started_at, r.ended_at, r.updated_at AS run_updated_at,

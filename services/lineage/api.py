@@ -19,6 +19,7 @@ from psycopg_pool import PoolTimeout
 
 from lineage.answers import ORDERS, Answers, NotKnown
 from lineage.errors import NotAnEvent
+from lineage.flows import Flows
 from lineage.names import Name
 from lineage.received import Received
 from lineage.shapes import Json
@@ -38,6 +39,7 @@ def create_app(store: Store, api_key: str, counters: Counters, registry: Collect
     """The application on a store."""
     app = FastAPI(title="lakehouse lineage", version="1", openapi_url="/api/v1/openapi.json", redoc_url=None)
     answers = Answers(store)
+    flows = Flows(answers)
     bearer = HTTPBearer(auto_error=False)
 
     def allowed(given: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)]) -> None:
@@ -83,14 +85,14 @@ def create_app(store: Store, api_key: str, counters: Counters, registry: Collect
     def get_lineage(
         node: Annotated[str, Query(alias="nodeId")], depth: Annotated[int, Query(ge=0, le=1000)] = 20, at: At = None
     ) -> Json:
-        return answers.lineage(node, depth, at)
+        return flows.lineage(node, depth, at)
 
     @app.get("/api/v1/column-lineage")
     def get_column_lineage(
         node: Annotated[str, Query(alias="nodeId")], depth: Annotated[int, Query(ge=0, le=1000)] = 20,
         downstream: Annotated[bool, Query(alias="withDownstream")] = False, at: At = None,
     ) -> Json:  # fmt: skip
-        return answers.column_lineage(node, depth, downstream, at)
+        return flows.column_lineage(node, depth, downstream, at)
 
     @app.get("/api/v1/namespaces")
     def namespaces() -> Json:

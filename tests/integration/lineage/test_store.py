@@ -8,6 +8,7 @@ import pytest
 from lineage import facets
 from lineage.answers import Answers, NotKnown
 from lineage.events import COMPLETE, FAIL, RUNNING, START, Read, Written, event, run_id
+from lineage.flows import Flows
 from lineage.graph import Field, Graph
 from lineage.names import Name, job
 from lineage.received import Received
@@ -84,7 +85,7 @@ def test_a_job_that_rewrites_a_dataset_is_none_of_its_sources(store: Store) -> N
     )
     take(store, mirrored(), body(compaction))
 
-    nodes = Answers(store).lineage(f"dataset:{ORDERS.namespace}:{ORDERS.name}", 10)["graph"]
+    nodes = Flows(Answers(store)).lineage(f"dataset:{ORDERS.namespace}:{ORDERS.name}", 10)["graph"]
 
     assert Graph.at(store).around([ORDERS], depth=10) == {ORDERS, TOPIC}
     assert {n["data"]["name"] for n in nodes if n["type"] == "JOB"} == {"mirror.shop.orders", "maintain.orders"}

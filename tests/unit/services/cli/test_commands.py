@@ -14,12 +14,14 @@ from services.cli.schema import entries
 from services.errors import NotConfigured
 from services.verify.settings import StackSettings
 
-SECRETS = {"SHOP_PASSWORD": "p@ss/word", "OPERATOR_S3_ACCESS_KEY": "access", "OPERATOR_S3_SECRET_KEY": "se'cret"}
+SECRETS = {"SHOP_PASSWORD": "p@ss/word", "OPERATOR_S3_ACCESS_KEY": "access", "OPERATOR_S3_SECRET_KEY": "se'cret",
+           "LINEAGE_API_KEY": "key"}  # fmt: skip
 PORTS = {"SOURCE_DB_PORT": "5442", "KAFKA_PORT": "9092", "SCHEMA_REGISTRY_PORT": "8081", "CONNECT_PORT": "8083",
-         "CATALOG_PORT": "8181", "OBJECT_STORE_PORT": "9000"}  # fmt: skip
+         "CATALOG_PORT": "8181", "OBJECT_STORE_PORT": "9000", "LINEAGE_PORT": "8090"}  # fmt: skip
 OTHERS = {"WAREHOUSE": "s3://lake/warehouse", "S3_REGION": "us-east-1", "S3_BUCKET": "lake", "SOURCE_NAME": "shop",
           "CAPTURED_SCHEMAS": "public, sales", "UNAVAILABLE_VALUE": "u" * 32}  # fmt: skip
-ENDPOINTS = {"SOURCE_DB_HOST", "KAFKA_BOOTSTRAP", "SCHEMA_REGISTRY_URL", "CONNECT_URL", "CATALOG_URI", "S3_ENDPOINT"}
+ENDPOINTS = {"SOURCE_DB_HOST", "KAFKA_BOOTSTRAP", "SCHEMA_REGISTRY_URL", "CONNECT_URL", "CATALOG_URI", "S3_ENDPOINT",
+             "LINEAGE_URL"}  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -67,6 +69,7 @@ def test_env_prints_the_contracts_names(env_file: Path) -> None:
     assert list(json.loads(result.stdout)) == [
         "source_dsn", "kafka_bootstrap", "schema_registry_url", "connect_url", "catalog_uri", "warehouse",
         "s3_endpoint", "s3_region", "s3_bucket", "s3_access_key", "s3_secret_key",
+        "lineage_url", "lineage_api_key",
     ]  # fmt: skip
 
 
