@@ -7,7 +7,8 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from services.cli.output import CHECK_FAILED, expected_errors, out, print_json
+from services.audit import audited
+from services.cli.output import CHECK_FAILED, Because, expected_errors, out, print_json
 from services.verifier import record
 from services.verifier.heal import Healing
 from services.verifier.heal import heal as run_heal
@@ -95,11 +96,15 @@ that differ, unless some are named. It doesn't remove rows that only the lake ha
 @app.command("heal", help=HEAL_HELP)
 def heal(
     names: Annotated[list[str] | None, typer.Argument(metavar="[TABLE]…", help="`table` or `schema.table`.")] = None,
+    because: Because = None,
     as_json: AsJson = False,
 ) -> None:
     """Heal what differs."""
     with expected_errors(as_json):
-        done = run_heal(StackSettings.load(), names or ())
+        settings = StackSettings.load()
+        with audited(open_catalog(settings), "heal", ", ".join(names or ()) or "all", because) as doing:
+            done = run_heal(settings, names or ())
+            doing.detail["tables"] = len(done)
     if as_json:
         print_json({"tables": [asdict(healing) for healing in done]})
         return

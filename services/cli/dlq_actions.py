@@ -5,8 +5,9 @@ from typing import Annotated
 import typer
 
 from pipelines.actions import DISCARDED
+from services.audit import audited
 from services.cli.letters import Key, Positions, Reason, Since, Topic, print_letters, wanted
-from services.cli.output import CHECK_FAILED, UNUSABLE, expected_errors, fail, out, print_json
+from services.cli.output import CHECK_FAILED, UNUSABLE, Because, expected_errors, fail, out, print_json
 from services.dlq.letters import POSITION, Letter, Letters, Wanted, position
 from services.dlq.replay import replay, settle, with_keys
 from services.verify.lake import open_catalog
@@ -37,6 +38,7 @@ def replay_letters(
     reason: Reason = None,
     since: Since = None,
     key: Key = None,
+    because: Because = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say which.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -44,12 +46,14 @@ def replay_letters(
     chosen = _named(positions, topic, reason, since, key, as_json)
     with expected_errors(as_json):
         settings = StackSettings.load()
-        letters = Letters(open_catalog(settings))
+        letters = Letters(catalog := open_catalog(settings))
         decoder = Decoder(settings.schema_registry_url)
         if dry_run:
             found = with_keys(letters, chosen, decoder)
         else:
-            found = replay(letters, chosen, decoder, settings.kafka_bootstrap)
+            with audited(catalog, "replay", _told(chosen), because) as doing:
+                found = replay(letters, chosen, decoder, settings.kafka_bootstrap)
+                doing.detail["letters"] = len(found)
     _done("would be replayed" if dry_run else "replayed", found, as_json, dry_run)
 
 
@@ -80,12 +84,17 @@ def discard_letters(
         fail("--because needs a reason", UNUSABLE, as_json)
     with expected_errors(as_json):
         settings = StackSettings.load()
-        letters = Letters(open_catalog(settings))
-        if not dry_run:
-            settle(letters, settings.kafka_bootstrap)
-        found = letters.find(chosen, Decoder(settings.schema_registry_url))
-        if found and not dry_run:
-            letters.close(found, DISCARDED, because)
+        letters = Letters(catalog := open_catalog(settings))
+        decoder = Decoder(settings.schema_registry_url)
+        if dry_run:
+            found = letters.find(chosen, decoder)
+        else:
+            with audited(catalog, "discard", _told(chosen), because) as doing:
+                settle(letters, settings.kafka_bootstrap)
+                found = letters.find(chosen, decoder)
+                if found:
+                    letters.close(found, DISCARDED, because)
+                doing.detail["letters"] = len(found)
     _done("would be discarded" if dry_run else "discarded", found, as_json, dry_run)
 
 
@@ -114,7 +123,8 @@ def accept_letters(
             held = ", ".join(sorted(topics.held())) or "none"
             fail(f"no captured table has the topic {topic}. Held: {held}.", UNUSABLE, as_json)
         accepted = {partition: end for (_, partition), end in sorted(ends.items())}
-        Letters(open_catalog(settings)).accept(topic, accepted, because)
+        with audited(catalog := open_catalog(settings), "accept", topic, because):
+            Letters(catalog).accept(topic, accepted, because)
     if as_json:
         print_json({"topic": topic, "accepted_below": {str(p): end for p, end in accepted.items()}})
     else:
@@ -130,6 +140,13 @@ def _named(
         fail("say which: positions, --topic, --reason, --since or --key (`lakehouse dlq list` shows them)", UNUSABLE,
              as_json)  # fmt: skip
     return chosen
+
+
+def _told(chosen: Wanted) -> str:
+    """Which letters are meant, in words. Not by which key: that may be somebody's."""
+    words = [":".join(map(str, at)) for at in sorted(chosen.positions)]
+    words += [f"{name} {value}" for name in ("topic", "reason", "since") if (value := getattr(chosen, name))]
+    return ", ".join([*words, "one key"] if chosen.key is not None else words)
 
 
 def _done(what: str, found: list[Letter], as_json: bool, dry_run: bool) -> None:

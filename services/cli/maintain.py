@@ -7,7 +7,8 @@ import typer
 from rich.table import Table
 
 from pipelines import spec
-from services.cli.output import CHECK_FAILED, expected_errors, out, print_json, progress, size
+from services.audit import audited
+from services.cli.output import CHECK_FAILED, Because, expected_errors, out, print_json, progress, size
 from services.maintain.ask import Answer, ask
 from services.maintain.tables import Need, needs
 from services.verify.lake import open_catalog
@@ -31,6 +32,7 @@ def maintain(
     names: Annotated[list[str] | None, typer.Argument(metavar="[TABLE]…", help="`orders` or `shop.orders`.")] = None,
     now: Annotated[bool, typer.Option("--now", help="Everything, whether it is due or not.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what is due.")] = False,
+    because: Because = None,
     timeout: Annotated[float, typer.Option(min=1, help="Seconds to wait for the mirror.")] = 600.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
@@ -42,7 +44,9 @@ def maintain(
         answers = None
         if not dry_run:
             chosen = [need.table for need in found if now or need.due]
-            answers = ask(catalog, chosen, now, timeout, on_progress)
+            with audited(catalog, "maintain", ", ".join(names or ()) or "all", because) as doing:
+                answers = ask(catalog, chosen, now, timeout, on_progress)
+                doing.detail |= {"tables": len(chosen), "tasks": sorted({answer.task for answer in answers})}
     if as_json:
         print_json({"tables": [asdict(need) for need in found], "done": [asdict(a) for a in answers or ()],
                     "dry_run": dry_run})  # fmt: skip

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Any, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import duckdb
 import psycopg
@@ -24,6 +24,7 @@ from services.verify.progress import OnProgress
 from services.verify.progress import Progress as Step
 
 CHECK_FAILED, UNUSABLE = 1, 2
+Because = Annotated[str | None, typer.Option(help="Why; it is kept, see `lakehouse audit`.")]
 
 # Where there is no terminal, lines are as long as they need to be.
 WIDE = 200

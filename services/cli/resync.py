@@ -5,9 +5,11 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from services.cli.output import UNUSABLE, expected_errors, fail, out, print_json, progress
+from services.audit import audited
+from services.cli.output import UNUSABLE, Because, expected_errors, fail, out, print_json, progress
 from services.resync.resync import Resynced, plan
 from services.resync.resync import resync as run_resync
+from services.verify.lake import open_catalog
 from services.verify.settings import StackSettings
 
 HELP = """Make tables equal to their source again where events were lost on the way.
@@ -28,6 +30,7 @@ app = typer.Typer(rich_markup_mode="markdown")
 def resync(
     names: Annotated[list[str] | None, typer.Argument(metavar="[TABLE]…", help="`table` or `schema.table`.")] = None,
     whole: Annotated[bool, typer.Option("--all", help="The whole source, by a new slot.")] = False,
+    because: Because = None,
     timeout: Annotated[float, typer.Option(min=1, help="Seconds to wait for all of it.")] = 3600.0,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say which tables.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
@@ -40,7 +43,10 @@ def resync(
         if dry_run:
             chosen = [table.full_name for table in plan(settings, names or (), whole)]
         else:
-            done = run_resync(settings, names or (), whole, timeout, on_progress)
+            target = "all" if whole else ", ".join(names or ())
+            with audited(open_catalog(settings), "resync", target, because) as doing:
+                done = run_resync(settings, names or (), whole, timeout, on_progress)
+                doing.detail |= {"tables": len(done.tables), "rows_removed": sum(t.removed or 0 for t in done.tables)}
     if dry_run and as_json:
         print_json({"dry_run": True, "whole": whole, "tables": chosen})
     elif dry_run:

@@ -335,7 +335,17 @@ def test_a_table_that_cannot_go_on_is_held_while_the_others_do(stack: Stack) -> 
     assert "lakehouse resync public.clash" in late
     assert "lakehouse dlq accept shop.public.flood" in late
     stack.lakehouse("dlq", "accept", "shop.public.flood", "--because", "sent by a test")
-    assert stack.lakehouse("resync", "clash", "--timeout", str(WAIT_SECONDS))["tables"][0]["read"] == 101
+    again = stack.lakehouse("resync", "clash", "--because", "it has a key now", "--timeout", str(WAIT_SECONDS))
+    assert again["tables"][0]["read"] == 101
+    resynced, accepted, *_ = stack.lakehouse("audit", "--since", "1h")["actions"]
+    assert [accepted[name] for name in ("action", "target", "because", "outcome")] == [
+        "accept", "shop.public.flood", "sent by a test", "done"
+    ]  # fmt: skip
+    assert [resynced[name] for name in ("action", "target", "because", "outcome")] == [
+        "resync", "clash", "it has a key now", "done"
+    ]  # fmt: skip
+    assert resynced["detail"]["tables"] == 1
+    assert "@" in resynced["who"]
     stack.assert_equal("clash", "flood", "free")
     assert stack.lakehouse("table", "list")["held"] == {}
 

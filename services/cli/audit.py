@@ -1,0 +1,49 @@
+"""`lakehouse audit`: who did what to the lake, and why."""
+
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from services.audit import entries
+from services.cli.letters import Since, parse_since
+from services.cli.output import UNUSABLE, expected_errors, fail, out, print_json
+from services.verify.lake import open_catalog
+from services.verify.settings import StackSettings
+
+HELP = """List what people did to the lake: replays, discards, resyncs, heals, maintenance; newest first.
+
+Examples:
+
+    lakehouse audit --since 1d
+
+    lakehouse audit --json | jq '.actions[] | select(.action == "discard")'
+"""
+
+app = typer.Typer(rich_markup_mode="markdown")
+
+
+@app.command("audit", help=HELP)
+def audit(
+    since: Since = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """List actions."""
+    try:
+        moment = parse_since(since, datetime.now(UTC)) if since else None
+    except ValueError:
+        fail(f"--since {since} is neither like 15m, 2h, 1d nor ISO 8601", UNUSABLE, as_json)
+    with expected_errors(as_json):
+        found = entries(open_catalog(StackSettings.load()), moment)
+    if as_json:
+        print_json({"actions": [asdict(entry) for entry in found]})
+        return
+    grid = Table("when", "who", "action", "of what", "why", "outcome")
+    for entry in found:
+        said = ", ".join(f"{name}: {value}" for name, value in entry.detail.items())
+        outcome = f"{entry.outcome or 'not ended'}{f' ({said})' if said else ''}"
+        grid.add_row(f"{entry.at:%Y-%m-%d %H:%M:%S}", entry.who, entry.action, entry.target, entry.because or "-",
+                     outcome)  # fmt: skip
+    out.print(grid if found else "Nobody has done anything yet.")
