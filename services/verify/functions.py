@@ -24,21 +24,29 @@ def register(connection: duckdb.DuckDBPyConnection, keys: Keys | None) -> None:
     _add(connection, HASH, keys.hashed)
     _add(connection, TOKEN, keys.tokenised)
 
-    def read(value: str, place: str) -> str:
-        try:
-            return keys.hashed(keys.decrypted(value, place))
-        except Unreadable:
-            return UNREADABLE
+    def read(values: pa.Array, places: pa.Array) -> pa.Array:
+        pairs = zip(values.to_pylist(), places.to_pylist(), strict=True)
+        return pa.array([None if value is None else _read(keys, value, place) for value, place in pairs], pa.string())
 
-    _add(connection, READ, read, 2)
+    _create(connection, READ, read, 2)
 
 
-def _add(connection: duckdb.DuckDBPyConnection, name: str, function: Callable[..., str], parameters: int = 1) -> None:
-    def every(*columns: pa.Array) -> pa.Array:
-        rows = zip(*(column.to_pylist() for column in columns), strict=True)
-        return pa.array([None if row[0] is None else function(*row) for row in rows], pa.string())
+def _read(keys: Keys, value: str, place: str) -> str:
+    try:
+        return keys.hashed(keys.decrypted(value, place))
+    except Unreadable:
+        return UNREADABLE
 
+
+def _add(connection: duckdb.DuckDBPyConnection, name: str, function: Callable[[str], str]) -> None:
+    def every(values: pa.Array) -> pa.Array:
+        return pa.array([None if value is None else function(value) for value in values.to_pylist()], pa.string())
+
+    _create(connection, name, every, 1)
+
+
+def _create(connection: duckdb.DuckDBPyConnection, name: str, function: Callable[..., pa.Array], count: int) -> None:
     connection.create_function(
-        name, every, ["VARCHAR"] * parameters, "VARCHAR", type=PythonUDFType.ARROW,
+        name, function, ["VARCHAR"] * count, "VARCHAR", type=PythonUDFType.ARROW,
         null_handling=FunctionNullHandling.SPECIAL,
     )  # fmt: skip

@@ -119,7 +119,7 @@ def text_of(value: str, kind: str) -> str:
         case "TIMESTAMP":
             return _moment(value)
         case "TIMESTAMP WITH TIME ZONE":
-            return _moment(f"(({value}) AT TIME ZONE 'UTC')")
+            return _moment(f"make_timestamp(epoch_us({value}))")
         case _:
             return f"CAST({value} AS VARCHAR)"
 
