@@ -44,7 +44,7 @@ def replay_letters(
     chosen = _named(positions, topic, reason, since, key, as_json)
     with expected_errors(as_json):
         settings = StackSettings.load()
-        letters = Letters(open_catalog(settings))
+        letters = Letters(open_catalog(settings), settings.protection_keys)
         decoder = Decoder(settings.schema_registry_url)
         if dry_run:
             found = with_keys(letters, chosen, decoder)
@@ -80,7 +80,7 @@ def discard_letters(
         fail("--because needs a reason", UNUSABLE, as_json)
     with expected_errors(as_json):
         settings = StackSettings.load()
-        letters = Letters(open_catalog(settings))
+        letters = Letters(open_catalog(settings), settings.protection_keys)
         if not dry_run:
             settle(letters, settings.kafka_bootstrap)
         found = letters.find(chosen, Decoder(settings.schema_registry_url))

@@ -5,12 +5,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import Row, SparkSession
 
+from pipelines.deadletters import SCHEMA
 from pipelines.errors import StopPipeline
 from pipelines.iceberg import Lake
 from pipelines.keys import Keys
 from pipelines.letters import SEALED, opened, sealed_by
+from pipelines.parking import Parking
 from pipelines.resyncs import Resync
 from pipelines.table import TableMirror
 from quality.contract import Column, Contract
@@ -18,6 +20,7 @@ from quality.errors import ContractError
 from tests.unit.pipelines.events import event
 from tests.unit.pipelines.harness import (
     GONE,
+    RECORD,
     Topic,
     change,
     create,
@@ -149,6 +152,29 @@ def test_a_letter_of_a_protected_table_is_sealed_and_opens(spark: SparkSession, 
         assert (plain["key"], plain["value"]) == (was.key, was.value)
         assert plain["headers"] == (was.headers and [h.asDict() for h in was.headers])
     assert any(opened(letter, keys)["headers"] for letter in letters)
+
+
+def test_keys_of_sealed_letters_are_known_again(spark: SparkSession) -> None:
+    topic = Topic(spark)
+    mirror = topic.mirror(contract=contract(doc="hash"))
+    topic.apply(mirror, topic.batch([create(1, 1, "a"), (b"k", b"unseen bytes", None, 0)]), 0)
+    (letter,) = topic.letters.whole
+    table = Lake(spark).create("lakehouse", "dead_letters", SCHEMA, {})
+    try:
+        columns = ", ".join(letter.asDict())
+        plain = Row(**letter.asDict() | {"offset": 40, "key": b"other", "headers": None})
+        kinds = dict(field.split(" ", 1) for field in f"{RECORD}, timestamp timestamp".split(", "))
+        types = ", ".join(f"{name} {kinds.get(name, 'string')}" for name in letter.asDict())
+        spark.createDataFrame([letter, plain], types).createOrReplaceTempView("both")
+        spark.sql(f"INSERT INTO {table.sql_name} ({columns}, dead_lettered_at) SELECT {columns}, now() FROM both")
+        for vault, known in ((vault_of(spark), {b"k", b"other"}), (vault_of(spark, "x" * 32), {b"other"})):
+            parking = Parking(spark, vault)
+            parking.refresh()
+            waiting = parking.of(topic.name)
+            assert waiting is not None
+            assert {bytes(row.key) for row in waiting.collect()} == known
+    finally:
+        spark.sql(f"DROP TABLE {table.sql_name}")
 
 
 def test_other_tables_letters_stay_as_they_are(spark: SparkSession) -> None:
