@@ -11,6 +11,7 @@ import duckdb
 import pyarrow as pa
 
 from services.verify.columns import ComparedColumn
+from services.verify.errors import CannotVerify
 from services.verify.files import pinned_rows
 from services.verify.lake import PinnedTable
 from services.verify.overlay import Key, Last, Overlay
@@ -150,8 +151,8 @@ def _stage_tail(
     connection.execute(f"CREATE OR REPLACE TABLE {TAIL} ({definitions}, kept VARCHAR[], gone BOOLEAN)")
     if not rows:
         return
-    arrays = [pa.array([row.row.get(c.name) for row in rows], arrow_type(c.tail_kind)) for c in columns]
-    arrays += [pa.array([row.base.get(name) for row in rows], arrow_type(kind)) for _, kind, name in bases]
+    arrays = [_array(c.name, [row.row.get(c.name) for row in rows], c.tail_kind) for c in columns]
+    arrays += [_array(name, [row.base.get(name) for row in rows], kind) for _, kind, name in bases]
     arrays += [
         pa.array([sorted(row.kept) for row in rows], pa.list_(pa.string())),
         pa.array([row.gone for row in rows]),
@@ -165,3 +166,14 @@ def _stage_tail(
         connection.execute(f"INSERT INTO {TAIL} SELECT {', '.join(values)}, kept, gone FROM incoming")
     finally:
         connection.unregister("incoming")
+
+
+def _array(name: str, values: Sequence[Any], kind: str) -> pa.Array:
+    try:
+        return pa.array(values, arrow_type(kind))
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+        # Arrow's own message has the value.
+        raise CannotVerify(
+            f"values of {name} on the topic don't fit {kind}, which the lake has it as: its type has changed. Run"
+            " verify again once the mirror has followed (`lakehouse wait`)."
+        ) from None

@@ -34,6 +34,7 @@ from tests.unit.pipelines.harness import (
     update,
     vault_of,
 )  # fmt: skip
+from tests.unit.pipelines.test_protect import spelled
 from tests.unit.pipelines.test_schema_changes import DOC, ID, NAME, Source, column
 
 Rows = list[tuple[Any, ...]]
@@ -175,6 +176,22 @@ def test_keys_of_sealed_letters_are_known_again(spark: SparkSession) -> None:
             assert {bytes(row.key) for row in waiting.collect()} == known
     finally:
         spark.sql(f"DROP TABLE {table.sql_name}")
+
+
+def test_what_spark_shows_of_a_batch_has_no_key(spark: SparkSession, keys: Keys) -> None:
+    """What its web pages, their REST API and its event log are made of."""
+    topic = Topic(spark)
+    mirror = topic.mirror(contract=contract(name="tokenise", doc="encrypt"))
+    topic.apply(mirror, topic.batch([create(1, 1, "a", "first unseen"), create(2, 2, "b"), poison(b"broken")]), 0)
+    topic.apply(mirror, topic.batch([update(3, 1, "c", GONE), delete(4, 2)]), 1)
+    assert len(topic.letters.whole) == 1
+    executions = spark._jsparkSession.sharedState().statusStore().executionsList()
+    shown = [executions.apply(number) for number in range(executions.size())]
+    said = "".join(f"{each.description()}{each.details()}{each.physicalPlanDescription()}{each.modifiedConfigs()}"
+                   for each in shown)  # fmt: skip
+    assert "aes_encrypt" in said.casefold() or "aesencrypt" in said.casefold()
+    assert [how for how in spelled(keys) if how in said] == []
+    assert "unseen" not in said
 
 
 def test_other_tables_letters_stay_as_they_are(spark: SparkSession) -> None:

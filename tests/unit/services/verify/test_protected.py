@@ -21,6 +21,7 @@ from quality.protection import Protection, masked
 from services.verify import functions, staging
 from services.verify.columns import Plan
 from services.verify.compare import Comparison, compare
+from services.verify.errors import CannotVerify
 from services.verify.lake import PinnedTable
 from services.verify.overlay import Change, fold
 from services.verify.protected import plan
@@ -159,6 +160,17 @@ def test_what_is_null_by_contract(
     chosen, pinned = planned("hash", contract=Contract(("public", "t"), "1", "active", (Column("id", key=1), promised)))
     found = compared(connection, monkeypatch, chosen, pinned, [source], [made("hash", lake)])
     assert (found.differing == 0) == equal
+
+
+def test_a_value_of_another_type_isnt_shown(
+    connection: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen, pinned = planned("hash", DATE, "date")
+    changes = (Change(0, 1, "u", 5, (0,), {"id": 0, "v": "a secret"}),)
+    with pytest.raises(CannotVerify, match="values of v on the topic don't fit DATE") as raised:
+        compared(connection, monkeypatch, chosen, pinned, ["1970-01-02"], [None], changes)
+    assert "secret" not in str(raised.value)
+    assert raised.value.__cause__ is None
 
 
 def test_what_isnt_compared_has_a_reason() -> None:
