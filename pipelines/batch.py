@@ -31,12 +31,13 @@ from pipelines.protect import Vault
 from pipelines.read import read_ranges
 from pipelines.registry import SchemaRegistry
 from pipelines.resyncs import Resyncs
+from pipelines.rules import Rules
 from pipelines.settings import MirrorSettings
 from pipelines.sources.postgres.capture import HEARTBEAT_TABLE
 from pipelines.sources.postgres.names import topic_name
 from pipelines.sources.postgres.schema_log import SchemaLog
 from pipelines.spec import Specs
-from pipelines.table import Rules, TableMirror
+from pipelines.table import TableMirror
 from pipelines.topic import Topic
 from pipelines.wanted import Wanted
 from quality.contract import Contract

@@ -131,10 +131,11 @@ def fit(
     version, said = wanted.version, _protections(table, wanted, found, protected)
     if not found and not said and (version is None or table.properties.get(SCHEMA_LSN) == str(version.lsn)):
         return []
-    properties = {**_columns(table, wanted, versions, found, protected), **said, **_version(table, wanted, found)}
+    told = protected.told(found)
+    properties = {**_columns(table, wanted, versions, found, protected), **said, **_version(table, wanted, told)}
     failpoint("before-alter")
     table.alter(alter.steps(lake.jvm, protected.changes(found), wanted.columns), properties)
-    return found
+    return told
 
 
 def rekey(
@@ -169,7 +170,7 @@ def rekey(
     failpoint("amid-rekey")
     _drop_unkeyed(session, table, wanted.keys, resyncing)
     rekeyed = Change("rekey", ", ".join(has.keys) or "nothing", ", ".join(wanted.keys) or "nothing")
-    told = [*found, *([] if same else [rekeyed])]
+    told = [*protected.told(found), *([] if same else [rekeyed])]
     # A file from before a column was added can't be read where the column is required.
     identifier = alter.identifies(wanted.columns, wanted.keys) if set(wanted.keys) <= table.first_columns else ()
     table.alter([partial(alter.set_key, was=(), keys=identifier)], _version(table, wanted, told))

@@ -151,6 +151,11 @@ class Protected:
         made = [replace(c, to=self._type(c.column, c.to)) if c.kind in ("add", "replace") else c for c in found]
         return [c for c in made if not (c.kind == "widen" and self._type(c.column, c.to) != c.to)]
 
+    def told(self, found: Sequence[Change]) -> list[Change]:
+        """Changes as they may be told: without what older rows show in a protected column."""
+        hidden = [c.missing is not None and c.column in self._how for c in found]
+        return [replace(c, missing=("(protected)", "")) if h else c for c, h in zip(found, hidden, strict=True)]
+
     def default(self, name: str, sql: str | None, iceberg: Any) -> str | None:
         """The SQL of what a column's older rows show, which ``sql`` is in the source."""
         if sql is None or name not in self._how:

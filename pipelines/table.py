@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial, reduce
 
 from pyspark.sql import DataFrame, Row, SparkSession
@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from pipelines import arrange, breaker, evolve, keyed, ledger, multiset, rekey, schemas
 from pipelines.account import Account
 from pipelines.admit import TRUNCATE
-from pipelines.audit import Audit, audited
+from pipelines.audit import audited
 from pipelines.changes import admitted, decoded
 from pipelines.clock import check_clock
 from pipelines.deadletters import DeadLetters, rejected, undecodable, within
@@ -20,40 +20,20 @@ from pipelines.enforce import Enforcement
 from pipelines.facts import broken, slots
 from pipelines.iceberg import Lake, LakeTable
 from pipelines.keychange import KeyChanges
-from pipelines.layout import Layout
 from pipelines.parking import Parking
 from pipelines.part import Changes, Outcome, Part, gathered, kept
 from pipelines.policy import restrained
 from pipelines.profile import TopicProfile
-from pipelines.protect import Vault
 from pipelines.protected import Protected
 from pipelines.rekey import KeyChanged
 from pipelines.reprotect import Reprotect
 from pipelines.resyncs import Resync, Resyncs, check_lost, check_partitions, remove_stale
+from pipelines.rules import Rules
 from pipelines.schema_plan import Change, target
 from pipelines.sieve import Slots
 from pipelines.sources.postgres.envelope import TableShape
 from pipelines.sources.postgres.schema_log import TableVersions
-from pipelines.spec import SchemaPolicy
 from pipelines.topic import Topic
-from quality.contract import Contract
-
-
-@dataclass(frozen=True)
-class Rules:
-    """How a table is mirrored. ``source``: the connector's name; ``pipeline``: the ledger's; ``dead_share``: see
-    :mod:`pipelines.breaker`. ``audit``: what stands between the table's commits and its readers, if anything does.
-    ``vault``: the keys by which what the contract protects is.
-    """
-
-    source: str
-    pipeline: str
-    dead_share: float
-    policy: SchemaPolicy
-    layout: Layout = field(default_factory=Layout)
-    contract: Contract | None = None
-    audit: Audit | None = None
-    vault: Vault | None = None
 
 
 class TableMirror:

@@ -24,10 +24,11 @@ from pipelines.part import Outcome, Part
 from pipelines.profile import TopicProfile, profile
 from pipelines.protect import Vault
 from pipelines.resyncs import Resync
+from pipelines.rules import Rules
 from pipelines.sources.postgres.names import table_of
 from pipelines.sources.postgres.schema_log import Attribute, TableVersions, Version, table_versions
 from pipelines.spec import SchemaPolicy
-from pipelines.table import Rules, TableMirror
+from pipelines.table import TableMirror
 from pipelines.topic import Topic as TopicReader
 from quality.contract import Contract
 from tests.unit.pipelines.events import PLACEHOLDER, event, key_schema, value_schema, wire

@@ -222,6 +222,7 @@ def test_a_column_of_another_type_is_text(spark: SparkSession, keys: Keys) -> No
     assert [found[1] for found in source.rows("id", "note", "born", "size")] == [
         *[keys.hashed("none yet")] * 3, keys.hashed("new"),
     ]  # fmt: skip
+    assert "none yet" not in repr(lake(source.topic).properties)
     types = lake(source.topic).column_types
     assert {types[name] for name in ("born", "size", "note")} == {"string"}
     assert said(source.topic) == {"born": ("tokenise", "date"), "size": ("hash", "long"), "note": ("hash", "string")}
