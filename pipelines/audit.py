@@ -114,7 +114,7 @@ def _said(run: Run) -> str:
     broken = [
         f"{result.expectation.name} ({result.error or _count(result.unexpected)})"
         for result, _ in run.results
-        if not result.success
+        if not result.success and not result.expectation.protected
     ]
     return ", ".join(broken)
 

@@ -27,15 +27,17 @@ from pipelines.part import KEPT_OFFSETS, Outcome, Part, gathered, kept
 from pipelines.planned import OffsetLog
 from pipelines.position import PositionPublisher, told
 from pipelines.profile import TopicProfile, profile
+from pipelines.protect import Vault
 from pipelines.read import read_ranges
 from pipelines.registry import SchemaRegistry
 from pipelines.resyncs import Resyncs
+from pipelines.rules import Rules
 from pipelines.settings import MirrorSettings
 from pipelines.sources.postgres.capture import HEARTBEAT_TABLE
 from pipelines.sources.postgres.names import topic_name
 from pipelines.sources.postgres.schema_log import SchemaLog
 from pipelines.spec import Specs
-from pipelines.table import Rules, TableMirror
+from pipelines.table import TableMirror
 from pipelines.topic import Topic
 from pipelines.wanted import Wanted
 from quality.contract import Contract
@@ -51,7 +53,7 @@ class BatchMirror:
 
     def __init__(
         self, spark: SparkSession, settings: MirrorSettings, stop: Event, log: BoundLogger, specs: Specs,
-        contracts: Mapping[tuple[str, str], Contract],
+        contracts: Mapping[tuple[str, str], Contract], vault: Vault | None,
     ) -> None:  # fmt: skip
         self._settings, self._stop, self._log, self._holds = settings, stop, log, Holds()
         self._publisher = PositionPublisher(settings.kafka_bootstrap, log)
@@ -62,8 +64,8 @@ class BatchMirror:
         self._history = TopicHistory(settings.kafka_bootstrap, settings.max_offsets_per_trigger)
         self._offsets = OffsetLog(settings.checkpoint)
         self._schema_log = SchemaLog(settings.kafka_bootstrap, self._registry, settings.source_name)
-        self._parking, self._resyncs = Parking(spark), Resyncs(spark)
-        self._spark, self._specs, self._contracts = spark, specs, contracts
+        self._parking, self._resyncs = Parking(spark, vault), Resyncs(spark)
+        self._spark, self._specs, self._contracts, self._vault = spark, specs, contracts, vault
         self._tables: dict[str, TableMirror] = {}
         self._audited = {topic_name(settings.source_name, *table) for table, c in contracts.items() if c.blocking}
         self._aside = Aside(spark)
@@ -258,7 +260,7 @@ class BatchMirror:
             rules = Rules(
                 self._settings.source_name, PIPELINE, self._settings.dead_letter_share,
                 self._specs.schema_policy(*topic.table), self._specs.layout(*topic.table),
-                contract, audit,
+                contract, audit, self._vault,
             )  # fmt: skip
             self._pace.know(name, self._specs.freshness(*topic.table))
             mirror = self._tables[name] = TableMirror(topic, rules, self._letters, self._parking, self._resyncs)

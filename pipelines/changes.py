@@ -12,6 +12,7 @@ from pipelines.facts import batch_facts
 from pipelines.parking import firsts, followers
 from pipelines.part import Part
 from pipelines.profile import id_bytes, schema_id
+from pipelines.protected import Protected
 from pipelines.refit import refit
 from pipelines.schema_plan import Target
 from pipelines.schemas import Schemas
@@ -39,16 +40,17 @@ def _written_by(writers: Iterable[int]) -> Column:
 
 def admitted(
     rows: DataFrame, part: Part, shape: TableShape, keys: tuple[str, ...], waiting: DataFrame | None,
-    slots: Slots | None, enforcement: Enforcement | None,
+    slots: Slots | None, enforcement: Enforcement | None, protected: Protected,
 ) -> tuple[DataFrame, Row]:  # fmt: skip
-    """``rows`` with their problems, persisted, and their facts (``slots``: see :mod:`pipelines.facts`).
-    ``enforcement``: of the table's contract, if there is one. ``waiting``:
-    the keys behind whose letters events wait (see :mod:`pipelines.parking`); events that come after a broken one in
-    this very batch wait as well.
+    """``rows`` with their problems and their values ``protected``, persisted, and their facts (``slots``: see
+    :mod:`pipelines.facts`). ``enforcement``: of the table's contract, if there is one, which is asked of values as the
+    source has them. ``waiting``: the keys behind whose letters events wait (see :mod:`pipelines.parking`); events that
+    come after a broken one in this very batch wait as well.
     """
     rows = admit(rows, keys)
     if enforcement is not None:
         rows = enforcement.on(rows, part, shape)
+    rows, shape = protected.on(rows, shape), protected.shape(shape)
     if waiting is not None:
         rows = park(rows, followers(part.raw, waiting))
     rows = rows.persist()

@@ -20,6 +20,7 @@ from pipelines.iceberg import Lake, LakeTable
 from pipelines.identifiers import quote
 from pipelines.merge import commit
 from pipelines.policy import FREEZE, clashes, restrained
+from pipelines.protected import Protected, source_types
 from pipelines.schema_plan import Applied, Change, Target, changes, target, with_missing
 from pipelines.sources.postgres.envelope import TableShape
 from pipelines.sources.postgres.schema_log import TableVersions
@@ -40,8 +41,11 @@ def lake_namespace(source: str, schema: str) -> str:
     return source if schema == "public" else f"{source}_{schema}"
 
 
-def create_table(lake: Lake, source: str, shape: TableShape, keys: Sequence[str]) -> LakeTable:
-    """Create the mirror of a source table, with the columns of ``shape``."""
+def create_table(
+    lake: Lake, source: str, shape: TableShape, keys: Sequence[str], protected: Protected | None = None
+) -> LakeTable:
+    """Create the mirror of a source table, with the columns of ``shape``, which has the source's types."""
+    protected = protected or Protected()
     clash = set(shape.column_names) & set(TECHNICAL)
     if clash:
         raise StopPipeline(
@@ -51,13 +55,14 @@ def create_table(lake: Lake, source: str, shape: TableShape, keys: Sequence[str]
     return lake.create(
         lake_namespace(source, shape.schema_name),
         shape.table_name,
-        alter.iceberg_schema(shape, keys),
+        alter.iceberg_schema(protected.shape(shape), keys),
         {
             "lakehouse.source": source,
             "lakehouse.source-schema": shape.schema_name,
             "lakehouse.source-table": shape.table_name,
             "lakehouse.topic": shape.topic,
             KEY_COLUMNS: json.dumps(list(keys)),
+            **protected.properties({}, {column.name: column.type.iceberg for column in shape.columns}),
         },
     )
 
@@ -74,9 +79,12 @@ def relation(table: LakeTable) -> int | None:
 
 
 def applied(table: LakeTable, versions: TableVersions) -> Applied:
-    """What the table has now. Where it doesn't say which of the source's columns its own are, the names tell."""
+    """What the table has now, with the source's types. Where it doesn't say which of the source's columns its own are,
+    the names tell.
+    """
     properties = table.properties
     types = {name: kind for name, kind in table.column_types.items() if name not in TECHNICAL}
+    types = source_types(properties, types)
     keys = tuple(json.loads(properties[KEY_COLUMNS]))
     newest = versions.newest
     fixed = arrange.fixed_columns(table)
@@ -104,8 +112,9 @@ def check_frozen(table: LakeTable, wanted: Target) -> None:
 
 
 def fit(
-    lake: Lake, table: LakeTable, wanted: Target, versions: TableVersions, shape: TableShape | None
-) -> list[Change]:
+    lake: Lake, table: LakeTable, wanted: Target, versions: TableVersions, shape: TableShape | None,
+    protected: Protected | None = None,
+) -> list[Change]:  # fmt: skip
     """Give the table the columns of ``wanted``, in one commit, and say what was changed.
 
     Raise StopPipeline where that can't be done, before anything is changed: the message says what differs, what to do.
@@ -118,18 +127,20 @@ def fit(
     if sorted(renamed.get(key, key) for key in has.keys) != sorted(wanted.keys):
         differences.append(f"the key is {list(has.keys)} in the lake and {list(wanted.keys)} in the source")
     _refuse(table, differences)
-    version = wanted.version
-    if not found and (version is None or table.properties.get(SCHEMA_LSN) == str(version.lsn)):
+    protected = protected or Protected()
+    version, said = wanted.version, _protections(table, wanted, found, protected)
+    if not found and not said and (version is None or table.properties.get(SCHEMA_LSN) == str(version.lsn)):
         return []
-    properties = {**_columns(table, wanted, versions, found), **_version(table, wanted, found)}
+    told = protected.told(found)
+    properties = {**_columns(table, wanted, versions, found, protected), **said, **_version(table, wanted, told)}
     failpoint("before-alter")
-    table.alter(alter.steps(lake.jvm, found, wanted.columns), properties)
-    return found
+    table.alter(alter.steps(lake.jvm, protected.changes(found), wanted.columns), properties)
+    return told
 
 
 def rekey(
     lake: Lake, session: SparkSession, table: LakeTable, versions: TableVersions, policy: SchemaPolicy,
-    resyncing: bool = False,
+    resyncing: bool = False, protected: Protected | None = None,
 ) -> list[Change]:  # fmt: skip
     """Give the table the columns and the key of the newest of ``versions``, and say what was changed. The key may have
     the same columns as before, of other names or types.
@@ -149,13 +160,17 @@ def rekey(
                     if key not in wanted.types]  # fmt: skip
     differences += ["the spec freezes the key"] if policy.key == FREEZE and not same else []
     _refuse(table, differences)
+    protected = protected or Protected()
+    protected.check(wanted.columns, wanted.keys)
+    said = _protections(table, wanted, found, protected)
     free = partial(alter.set_key, was=[key for key in has.keys if key in table.column_types], keys=())
-    table.alter([free, *alter.steps(lake.jvm, found, wanted.columns)], _columns(table, wanted, versions, found))
+    steps = alter.steps(lake.jvm, protected.changes(found), wanted.columns)
+    table.alter([free, *steps], {**_columns(table, wanted, versions, found, protected), **said})
     backfill(session, table)
     failpoint("amid-rekey")
     _drop_unkeyed(session, table, wanted.keys, resyncing)
     rekeyed = Change("rekey", ", ".join(has.keys) or "nothing", ", ".join(wanted.keys) or "nothing")
-    told = [*found, *([] if same else [rekeyed])]
+    told = [*protected.told(found), *([] if same else [rekeyed])]
     # A file from before a column was added can't be read where the column is required.
     identifier = alter.identifies(wanted.columns, wanted.keys) if set(wanted.keys) <= table.first_columns else ()
     table.alter([partial(alter.set_key, was=(), keys=identifier)], _version(table, wanted, told))
@@ -179,13 +194,24 @@ def backfill(session: SparkSession, table: LakeTable) -> None:
     table.set_properties({}, remove=[BACKFILL])
 
 
-def _columns(table: LakeTable, wanted: Target, versions: TableVersions, found: Sequence[Change]) -> dict[str, str]:
+def _protections(table: LakeTable, wanted: Target, found: Sequence[Change], protected: Protected) -> dict[str, str]:
+    """Properties: how its columns are protected. Raises StopPipeline where older rows have one otherwise."""
+    renamed = {c.to: c.column for c in found if c.kind == "rename"}
+    fresh = {c.column for c in found if c.kind in ("add", "replace")}
+    kept = {name: renamed.get(name, name) for name in wanted.types if name not in fresh}
+    protected.check_same(table.sql_name, table.properties, kept)
+    return protected.properties(table.properties, wanted.types)
+
+
+def _columns(
+    table: LakeTable, wanted: Target, versions: TableVersions, found: Sequence[Change], protected: Protected
+) -> dict[str, str]:
     """Properties: what the columns are of the source's, and the values that older rows still have to get."""
     properties = {}
     if wanted.version is not None:
         properties[RELATION] = str(wanted.version.relation)
         properties[ATTRIBUTES] = json.dumps({str(number): name for number, name in (wanted.attributes or {}).items()})
-    late = {c.column: _late(c, wanted, versions) for c in found if c.missing}
+    late = {c.column: _late(c, wanted, versions, protected) for c in found if c.missing}
     if late:
         properties[BACKFILL] = json.dumps({**json.loads(table.properties.get(BACKFILL, "{}")), **late})
     return properties
@@ -221,12 +247,13 @@ def _drop_unkeyed(session: SparkSession, table: LakeTable, keys: Sequence[str], 
     commit(session, f"DELETE FROM {table.sql_name} WHERE {unkeyed}", {"lakehouse.rekey": ", ".join(keys)})
 
 
-def _late(change: Change, wanted: Target, versions: TableVersions) -> dict[str, Any]:
+def _late(change: Change, wanted: Target, versions: TableVersions, protected: Protected) -> dict[str, Any]:
     number = next(number for number, name in (wanted.attributes or {}).items() if name == change.column)
     first = versions.first_with(number)
     assert first is not None
     assert change.missing is not None
-    return {"value": default_sql(*change.missing, change.to), "before_lsn": first.lsn}
+    value = protected.default(change.column, default_sql(*change.missing, change.to), change.to)
+    return {"value": value, "before_lsn": first.lsn}
 
 
 def _reread_since(has: Applied, versions: TableVersions) -> bool:

@@ -11,6 +11,7 @@ from pipelines import evolve, ledger, rekey
 from pipelines.account import Account
 from pipelines.iceberg import Lake, LakeTable
 from pipelines.part import Part
+from pipelines.protected import Protected
 from pipelines.resyncs import Resync
 from pipelines.sources.postgres.schema_log import TableVersions
 from pipelines.spec import SchemaPolicy
@@ -22,9 +23,9 @@ class KeyChanges:
 
     def __init__(
         self, topic: Topic, account: Account, policy: SchemaPolicy, take: Callable[[Part], None],
-        look: Callable[[SparkSession], None],
+        look: Callable[[SparkSession], None], protected: Protected,
     ) -> None:  # fmt: skip
-        self._topic, self._account, self._policy = topic, account, policy
+        self._topic, self._account, self._policy, self._protected = topic, account, policy, protected
         self._take, self._look = take, look
 
     def follow(self, planned: Part, resync: Resync | None) -> None:
@@ -59,5 +60,7 @@ class KeyChanges:
     def _rekey(self, table: LakeTable, known: TableVersions, planned: Part, resync: Resync | None) -> None:
         with planned.outcome.stage("evolve"):
             resyncing = resync is not None and resync.awaited_by(self._account.known)
-            done = evolve.rekey(Lake(planned.session), planned.session, table, known, self._policy, resyncing)
+            done = evolve.rekey(
+                Lake(planned.session), planned.session, table, known, self._policy, resyncing, self._protected
+            )
             planned.outcome.schema_changes += [str(change) for change in done]

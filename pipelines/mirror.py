@@ -1,5 +1,6 @@
 """The mirror's process: one streaming query from the captured topics to the lake, until it is told to stop."""
 
+import os
 import shutil
 import signal
 import time
@@ -19,6 +20,8 @@ from pipelines.history import outrun
 from pipelines.lease import Lease
 from pipelines.log import json_log
 from pipelines.planned import OffsetLog
+from pipelines.protect import Vault
+from pipelines.protected import keys_for
 from pipelines.read import read_stream
 from pipelines.session import abandon, leave, start_session
 from pipelines.settings import MirrorSettings
@@ -49,16 +52,20 @@ def main() -> int:
     failpoints.look_in(settings.failpoints)
     try:
         specs, contracts = spec.load(settings.specs), odcs.load(settings.contracts)
+        keys = keys_for(contracts.values(), settings.protection_key)
     except (spec.SpecError, ContractError) as error:
         log.error("bad_spec", error=str(error))
         return 1
+    # Spark is given the keys, and its processes needn't have the secret.
+    os.environ.pop("PROTECTION_KEY", None)
     lease = Lease(settings.kafka_bootstrap, settings.source_name, settings.state_dir, log)
     spark = start_session(settings, f"mirror {settings.source_name}")
     spark.sparkContext.setLogLevel("WARN")
     log.info("started", source=settings.source_name, schemas=settings.schemas, spark=settings.spark_master)
     try:
         enforce.check(spark, contracts.values())
-        mirror = partial(BatchMirror, spark, settings, stop, log, specs, contracts)
+        vault = None if keys is None else Vault.of(spark, keys)
+        mirror = partial(BatchMirror, spark, settings, stop, log, specs, contracts, vault)
         return _run(spark, settings, mirror, lease, stop, log) if lease.acquire(stop) else 0
     except ContractError as error:
         log.error("bad_spec", error=str(error))

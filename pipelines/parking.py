@@ -10,7 +10,9 @@ from pyspark.sql import functions as F
 from pipelines import actions
 from pipelines.deadletters import NAMESPACE, TABLE
 from pipelines.iceberg import Lake, LakeTable
+from pipelines.letters import open_key
 from pipelines.profile import is_replayed
+from pipelines.protect import Vault
 
 POSITION = ("topic", "partition", "offset")
 
@@ -32,10 +34,10 @@ def firsts(letters: DataFrame) -> DataFrame:
 
 
 class Parking:
-    """The keys that have open letters, as of the last ``refresh``."""
+    """The keys that have open letters, as of the last ``refresh``. ``vault``: by which sealed ones are opened."""
 
-    def __init__(self, spark: SparkSession) -> None:
-        self._session, self._lake = spark.newSession(), Lake(spark)
+    def __init__(self, spark: SparkSession, vault: Vault | None = None) -> None:
+        self._session, self._lake, self._vault = spark.newSession(), Lake(spark), vault
         self._seen: tuple[int | None, int | None] = (None, None)
         self._open: dict[str, DataFrame] = {}
         self._accepted: dict[str, dict[int, int]] = {}
@@ -53,7 +55,8 @@ class Parking:
         if letters is None:
             self._seen = now
             return decided
-        left = self._session.table(letters.sql_name).select(*POSITION, "key")
+        key = F.col("key") if self._vault is None else open_key(self._vault)
+        left = self._session.table(letters.sql_name).select(*POSITION, key.alias("key"))
         if acts is not None:
             closed = acts.where(F.col("action").isin(*actions.CLOSED)).select(*POSITION)
             left = left.join(closed, list(POSITION), "left_anti")

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from pydantic import AnyHttpUrl, Field
+from pydantic import AnyHttpUrl, Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from pipelines.spec import DIRECTORY
@@ -41,6 +41,7 @@ class MirrorSettings(BaseSettings):
 
     shuffle_partitions: int = Field(default=2, gt=0)
     max_offsets_per_trigger: int = Field(default=1_000_000, gt=0)
+    protection_key: SecretStr | None = None
     dead_letter_share: float = Field(default=0.5, gt=0, le=1)
     specs: Path = DIRECTORY
     contracts: Path = odcs.DIRECTORY

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial, reduce
 
 from pyspark.sql import DataFrame, Row, SparkSession
@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from pipelines import arrange, breaker, evolve, keyed, ledger, multiset, rekey, schemas
 from pipelines.account import Account
 from pipelines.admit import TRUNCATE
-from pipelines.audit import Audit, audited
+from pipelines.audit import audited
 from pipelines.changes import admitted, decoded
 from pipelines.clock import check_clock
 from pipelines.deadletters import DeadLetters, rejected, undecodable, within
@@ -20,35 +20,20 @@ from pipelines.enforce import Enforcement
 from pipelines.facts import broken, slots
 from pipelines.iceberg import Lake, LakeTable
 from pipelines.keychange import KeyChanges
-from pipelines.layout import Layout
 from pipelines.parking import Parking
 from pipelines.part import Changes, Outcome, Part, gathered, kept
 from pipelines.policy import restrained
 from pipelines.profile import TopicProfile
+from pipelines.protected import Protected
 from pipelines.rekey import KeyChanged
+from pipelines.reprotect import Reprotect
 from pipelines.resyncs import Resync, Resyncs, check_lost, check_partitions, remove_stale
+from pipelines.rules import Rules
 from pipelines.schema_plan import Change, target
 from pipelines.sieve import Slots
 from pipelines.sources.postgres.envelope import TableShape
 from pipelines.sources.postgres.schema_log import TableVersions
-from pipelines.spec import SchemaPolicy
 from pipelines.topic import Topic
-from quality.contract import Contract
-
-
-@dataclass(frozen=True)
-class Rules:
-    """How a table is mirrored. ``source``: the connector's name; ``pipeline``: the ledger's; ``dead_share``: see
-    :mod:`pipelines.breaker`. ``audit``: what stands between the table's commits and its readers, if anything does.
-    """
-
-    source: str
-    pipeline: str
-    dead_share: float
-    policy: SchemaPolicy
-    layout: Layout = field(default_factory=Layout)
-    contract: Contract | None = None
-    audit: Audit | None = None
 
 
 class TableMirror:
@@ -58,7 +43,9 @@ class TableMirror:
         self._topic, self._rules = topic, rules
         self._letters, self._parking, self._resyncs = letters, parking, resyncs
         self._account = Account(rules.pipeline)
-        self._key_changes = KeyChanges(topic, self._account, rules.policy, self._reread, self._look)
+        self._protected = Protected(rules.contract, rules.vault)
+        self._reprotect = Reprotect(self._protected, rules.policy)
+        self._key_changes = KeyChanges(topic, self._account, rules.policy, self._reread, self._look, self._protected)
         self._enforcement = Enforcement(rules.contract) if rules.contract else None
         # The topic's, as it was when the batch began.
         self._resync: Resync | None = None
@@ -157,6 +144,9 @@ class TableMirror:
         if self._table is not None:
             check_clock(self._table)
             evolve.backfill(planned.session, self._table)
+            planned.outcome.schema_changes += self._reprotect.settle(
+                Lake(planned.session), self._table, topic.versions(), self._resync, account.known
+            )
         account.partitions = check_partitions(topic.name, account.known, len(planned.offsets), self._resync)
         lost = topic.lost(account.reached.skipped(planned.offsets))
         if lost:
@@ -200,7 +190,8 @@ class TableMirror:
         evolve.check_frozen(table, wanted)
         if wanted.version is None:
             return
-        done = evolve.fit(Lake(planned.session), table, wanted=wanted, versions=versions, shape=None)
+        self._protected.check(wanted.columns, wanted.keys)
+        done = evolve.fit(Lake(planned.session), table, wanted, versions, None, self._protected)
         planned.outcome.schema_changes += [str(change) for change in done]
         evolve.backfill(planned.session, table)
 
@@ -250,10 +241,11 @@ class TableMirror:
         if self._table is not None:
             evolve.check_frozen(self._table, wanted)
         shape, keys = replace(found.shape, columns=wanted.columns), wanted.keys
+        self._protected.check(shape.columns, keys)
         with part.outcome.stage("decode"):
             rows = decoded(part.raw, found, wanted, versions, self._topic.placeholder)
             waiting, sifted = self._parking.of(self._topic.name), slots(part, shape, keys, self._table)
-            rows, facts = admitted(rows, part, shape, keys, waiting, sifted, self._enforcement)
+            rows, facts = admitted(rows, part, shape, keys, waiting, sifted, self._enforcement, self._protected)
         wider = None if part.whole else self._topic.wider(part, self._account.known, facts, keys)
         if wider is not None:
             rows.unpersist()
@@ -263,7 +255,8 @@ class TableMirror:
             part.outcome.oldest_commit = facts.oldest
             letters = [rejected(part.raw, rows.where(F.col("problem").isNotNull()))] if facts.dead else []
             if facts.live or facts.truncated is not None:
-                fit = partial(evolve.fit, wanted=wanted, versions=versions, shape=found.shape)
+                fit = partial(evolve.fit, wanted=wanted, versions=versions, shape=found.shape,
+                              protected=self._protected)  # fmt: skip
                 self._merge(self._mergeable(part, rows, shape, keys, facts, sifted, fit), letters)
             else:
                 self._bury(part, letters)
@@ -297,6 +290,7 @@ class TableMirror:
         with part.outcome.stage("evolve"):
             lake, created = Lake(part.session), self._table is None
             table = self._account.table = self._table or self._create(lake, shape, keys)
+            shape = self._protected.shape(shape)
             changed = fit(lake, table)
             part.outcome.schema_changes += [str(change) for change in changed]
             self._arrange(lake, table, part.outcome, again=created or bool(changed))
@@ -306,7 +300,7 @@ class TableMirror:
         return Changes(part, good, shape, keys, facts, sifted, table, cleared, resynced_from, settled)
 
     def _create(self, lake: Lake, shape: TableShape, keys: tuple[str, ...]) -> LakeTable:
-        table = evolve.create_table(lake, self._rules.source, shape, keys)
+        table = evolve.create_table(lake, self._rules.source, shape, keys, self._protected)
         return table if self._rules.audit is None else self._rules.audit.begin(table)
 
     def _arrange(self, lake: Lake, table: LakeTable, outcome: Outcome, again: bool) -> None:
@@ -346,4 +340,4 @@ class TableMirror:
         with part.outcome.stage("dead_letters"):
             every = reduce(DataFrame.unionByName, letters)
             breaker.check(every, topic, part.seen.rows, self._rules.dead_share, self._parking.accepted(topic))
-            self._letters.write(every, topic, part.batch, part.seen.ranges)
+            self._letters.write(self._protected.sealed(every), topic, part.batch, part.seen.ranges)

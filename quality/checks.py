@@ -41,7 +41,7 @@ BOUNDS = (*_SINGLE, *_PAIRS)
 @dataclass(frozen=True)
 class Check:
     """``kind``, ``arguments``: of an expectation, as Great Expectations has them. ``column``: what it is of, if of one.
-    ``others``: whether it may look at other tables, too.
+    ``others``: whether it may look at other tables, too. ``metric``: which of the standard's it is, if it is one.
     """
 
     name: str
@@ -50,6 +50,7 @@ class Check:
     column: str | None = None
     description: str | None = None
     others: bool = False
+    metric: str | None = None
 
 
 def checks_of(table: SchemaObject) -> Iterator[Check]:
@@ -68,7 +69,7 @@ def _checks(where: str, found: DataQuality, column: str | None) -> Iterator[Chec
     if kind == "library":
         name = f"{prefix}{found.name or found.metric}"
         yield Check(name, QUERY, _query(f"SELECT {_metric(where, found, column)} AS found FROM {TABLE}", where, found),
-                    column, found.description)  # fmt: skip
+                    column, found.description, metric=found.metric)  # fmt: skip
     elif kind == "sql":
         if not found.name or not found.query:
             raise ContractError(f"{where}: a check by SQL has a name and a query")

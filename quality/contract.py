@@ -5,7 +5,8 @@ The standard's own words are used where it has some: ``required``, ``unique``, `
 (``freshness``, ``retention``). It has no word for what becomes of a row that breaks a promise: that is the custom
 property ``onViolation`` of a column or rule (:data:`Action`). A rule over several columns is a quality check of type
 ``custom`` for the engine ``lakehouse``, with a condition in Spark's SQL that holds for every row. The custom property
-``blocking`` of the table says that nobody may see a state of it that breaks its contract.
+``blocking`` of the table says that nobody may see a state of it that breaks its contract. What becomes of values before
+they reach the lake is said by ``protection`` and ``protect`` (:mod:`quality.protection`).
 """
 
 import re
@@ -21,8 +22,10 @@ from open_data_contract_standard.model import (
     SchemaProperty,
 )
 
+from quality import protection
 from quality.checks import Check, checks_of
 from quality.errors import ContractError
+from quality.protection import Protection
 
 # reject: the row becomes a dead letter. null: it comes without the value. warn: it comes, and is counted.
 Action = Literal["reject", "null", "warn"]
@@ -56,6 +59,7 @@ class Column:
     description: str | None = None
     classification: str | None = None
     on_violation: Action = "warn"
+    protection: Protection | None = None
 
 
 @dataclass(frozen=True)
@@ -98,6 +102,11 @@ class Contract:
         """The columns of the primary key, in its order."""
         return tuple(column.name for column in sorted(self.columns, key=lambda c: c.key) if column.key)
 
+    @property
+    def protected(self) -> dict[str, Protection]:
+        """Column to what becomes of its values, of those of which something does."""
+        return {column.name: column.protection for column in self.columns if column.protection}
+
     def column(self, name: str) -> Column | None:
         """What is promised of a column, if anything is."""
         return next((column for column in self.columns if column.name == name), None)
@@ -113,10 +122,12 @@ def contract_of(document: OpenDataContractStandard) -> Contract:
               if p.property in ("freshness", "retention")}  # fmt: skip
     members = (document.team if isinstance(document.team, list) else (document.team and document.team.members)) or []
     roles = {(member.role or "").lower(): member.username for member in members}
-    columns = tuple(_column(found, place) for place, found in enumerate(table.properties or [], 1))
+    defaults = protection.by_class(_custom(table.customProperties, protection.BY_CLASS))
+    columns = tuple(_column(found, place, defaults) for place, found in enumerate(table.properties or [], 1))
     if not columns:
         raise ContractError("schema[0].properties: a table has columns")
     _distinct("schema[0].properties", [column.name for column in columns])
+    protection.check_key([column.name for column in columns if column.key], [(c.name, c.protection) for c in columns])
     rules = tuple(_rules(table))
     checks = tuple(checks_of(table))
     _distinct("schema[0].quality", [name.casefold() for name in (*(r.name for r in rules), *(c.name for c in checks))])
@@ -134,7 +145,7 @@ def contract_of(document: OpenDataContractStandard) -> Contract:
 
 
 def _blocking(table: SchemaObject) -> bool:
-    said = next((p.value for p in table.customProperties or () if p.property == "blocking"), False)
+    said = _custom(table.customProperties, "blocking", False)
     if not isinstance(said, bool):
         raise ContractError(f"schema[0].customProperties: blocking is {said!r}, not true or false")
     return said
@@ -149,7 +160,7 @@ def _source_name(table: SchemaObject) -> tuple[str, str]:
     return schema, name
 
 
-def _column(found: SchemaProperty, place: int) -> Column:
+def _column(found: SchemaProperty, place: int, defaults: Mapping[str, Protection]) -> Column:
     name = found.physicalName or found.name or ""
     where = f"schema[0].properties[{place - 1}] ({name})"
     options = dict(found.logicalTypeOptions or {})
@@ -165,11 +176,15 @@ def _column(found: SchemaProperty, place: int) -> Column:
         )
     if action == "null" and required:
         raise ContractError(f"{where}: onViolation is null, which a column that is required can't be")
+    default = defaults.get(found.classification or "")
+    protected = protection.own(where, _custom(found.customProperties, protection.OWN, ...), default)
+    protection.check(where, protected, bool(key), found.physicalType, found.logicalType)
     return Column(
         name=name, physical=found.physicalType, logical=found.logicalType, key=max(key, 0), required=required,
         unique=bool(found.unique), options={k: v for k, v in options.items() if k in OPTIONS},
         allowed=tuple(each.value for each in found.enum or ()), description=found.description,
         classification=found.classification, on_violation=action,
+        protection=protected,
     )  # fmt: skip
 
 
@@ -192,13 +207,17 @@ def _rule(where: str, found: DataQuality) -> Rule:
 
 
 def _action(where: str, properties: list[CustomProperty] | None) -> Action:
-    said = next((p.value for p in properties or () if p.property == "onViolation"), "warn")
+    said = _custom(properties, "onViolation", "warn")
     # YAML's own null isn't the word.
     action: Any = "null" if said is None else said
     if action not in ACTIONS:
         raise ContractError(f"{where}: onViolation is {said!r}, not one of {', '.join(ACTIONS)}")
     found: Action = action
     return found
+
+
+def _custom(properties: list[CustomProperty] | None, name: str, default: Any = None) -> Any:
+    return next((p.value for p in properties or () if p.property == name), default)
 
 
 def _check_pattern(where: str, pattern: str) -> None:

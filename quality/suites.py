@@ -1,17 +1,28 @@
 """Suites: everything that a contract promises, as expectations of Great Expectations. Pure.
 
-Those of rows say something of each row by itself, so that rows which haven't changed needn't be asked again.
+Those of rows say something of each row by itself, so that rows which haven't changed needn't be asked again. What needs
+a value that the lake has protected can't be asked of it, and is told as such: the stream asks it of the value itself.
 """
 
 import hashlib
 import json
+import re
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from quality.checks import QUERY, TABLE
 from quality.contract import Column, Contract
 
+# What of a value is asked: that it is there, whether others equal it, or anything else. By which protections it can be.
+PRESENCE, EQUALITY = "presence", "equality"
+_LEFT: Mapping[str, Collection[str]] = {PRESENCE: ("hash", "tokenise", "mask", "encrypt"),
+                                        EQUALITY: ("hash", "tokenise")}  # fmt: skip
+_ASKED = {
+    "nullValues": PRESENCE, "duplicateValues": EQUALITY, "expect_column_values_to_not_be_null": PRESENCE,
+    "expect_column_values_to_be_null": PRESENCE, "expect_column_to_exist": PRESENCE,
+    "expect_column_values_to_be_unique": EQUALITY,
+}  # fmt: skip
 COLUMNS, KEY, REQUIRED, UNIQUE = "columns", "key", "required", "unique"
 _LENGTHS = {"minLength": "min_value", "maxLength": "max_value"}
 _BOUNDS: Mapping[str, Mapping[str, Any]] = {
@@ -24,7 +35,8 @@ _BOUNDS: Mapping[str, Mapping[str, Any]] = {
 @dataclass(frozen=True)
 class Expectation:
     """``name``: of the promise; ``kind``, ``arguments``: Great Expectations' own; ``of_rows``: of each row by itself;
-    ``others``: it may look at other tables, which are as they are, while this one is pinned.
+    ``others``: it may look at other tables, which are as they are, while this one is pinned. ``protected``: why it
+    can't be asked; ``private``: it names a column that is classified or protected, whose values are nobody's business.
     """
 
     name: str
@@ -34,6 +46,8 @@ class Expectation:
     of_rows: bool = False
     others: bool = False
     description: str | None = None
+    protected: str | None = None
+    private: bool = False
 
     @property
     def digest(self) -> str:
@@ -42,9 +56,28 @@ class Expectation:
         return hashlib.sha256(said.encode()).hexdigest()[:16]
 
 
-def suite(contract: Contract, has: Collection[str]) -> list[Expectation]:
-    """What is promised of a table that ``has`` these columns; of one that it hasn't, that it has it."""
-    return list(_suite(contract, set(has)))
+def suite(contract: Contract, has: Collection[str], protected: Mapping[str, str] | None = None) -> list[Expectation]:
+    """What is promised of a table that ``has`` these columns; of one that it hasn't, that it has it. ``protected``:
+    columns that its rows have otherwise than the source, whatever the contract says now.
+    """
+    how = {**(protected or {}), **contract.protected}
+    private = {column.name for column in contract.columns if column.classification} | how.keys()
+    metrics = {check.name: check.metric or check.kind for check in contract.checks}
+    return [_guarded(each, metrics.get(each.name, each.kind), how, private) for each in _suite(contract, set(has))]
+
+
+def _guarded(asked: Expectation, kind: str, how: Mapping[str, str], private: Collection[str]) -> Expectation:
+    if asked.name == COLUMNS:
+        return asked
+    words = _words(f"{asked.column} {json.dumps(asked.arguments, default=str, ensure_ascii=False)}")
+    named = [name for name in private if _words(name) <= words]
+    stopped = [f"{name} is protected ({how[name]})" for name in named
+               if name in how and how[name] not in _LEFT.get(_ASKED.get(kind, ""), ())]  # fmt: skip
+    return replace(asked, private=bool(named), protected=", ".join(sorted(stopped)) or None)
+
+
+def _words(text: str) -> set[str]:
+    return set(re.findall(r"\w+", text.casefold()))
 
 
 def _suite(contract: Contract, has: set[str]) -> Iterator[Expectation]:

@@ -1,6 +1,9 @@
-"""Validate: expectations, asked of a Spark DataFrame by Great Expectations. No sample of a row is kept."""
+"""Validate: expectations, asked of a Spark DataFrame by Great Expectations. No sample of a row is kept, and of columns
+that are classified or protected nothing but counts.
+"""
 
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -11,6 +14,9 @@ from quality.suites import Expectation
 # No row becomes part of a result: it may have values that nobody may see.
 RESULT_FORMAT = {"result_format": "SUMMARY", "partial_unexpected_count": 0}
 NAME = "promise"
+WITHHELD = "it failed, and what is said of it may show a value"
+# What is kept of a result where values are nobody's business.
+COUNTS = ("element_count", "unexpected_count", "unexpected_percent", "missing_count", "missing_percent")
 
 
 @dataclass(frozen=True)
@@ -47,14 +53,18 @@ def validate(frame: Any, expectations: Sequence[Expectation], name: str) -> Vali
         try:
             asked.append(_built(expectation))
         except (ValueError, TypeError, gx.exceptions.GreatExpectationsError) as error:
-            results[expectation.name] = Result(expectation, None, error=_line(error))
+            results[expectation.name] = Result(expectation, None, error=_told(expectation, _line(error)))
     found = batch.validate(gx.ExpectationSuite(name=name, expectations=asked), result_format=RESULT_FORMAT)
     by_name = {expectation.name: expectation for expectation in expectations}
     for result in found.results:
         expectation = by_name[result.expectation_config.meta[NAME]]
         results[expectation.name] = _result(expectation, result)
     ordered = tuple(results[expectation.name] for expectation in expectations)
-    return Validation(ordered, found.to_json_dict())
+    document = found.to_json_dict()
+    for each in document["results"]:
+        if by_name[each["expectation_config"]["meta"][NAME]].private:
+            _withhold(each)
+    return Validation(ordered, document)
 
 
 @cache
@@ -85,10 +95,27 @@ def _built(expectation: Expectation) -> Any:
 def _result(expectation: Expectation, found: Any) -> Result:
     raised = next((each for each in _raised(found.exception_info or {})), None)
     if raised is not None:
-        return Result(expectation, None, error=raised)
+        return Result(expectation, None, error=_told(expectation, raised))
     told = found.result or {}
     elements, unexpected, observed = (told.get(n) for n in ("element_count", "unexpected_count", "observed_value"))
+    if expectation.private:
+        observed = None
     return Result(expectation, bool(found.success), elements, unexpected, None if observed is None else f"{observed}")
+
+
+def _withhold(result: dict[str, Any]) -> None:
+    """Take out of a result, as plain data, what may be a value of a row."""
+    result["result"] = {name: count for name, count in (result.get("result") or {}).items() if name in COUNTS}
+    if any(_raised(result.get("exception_info") or {})):
+        result["exception_info"] = {"raised_exception": True, "exception_message": WITHHELD, "exception_traceback": ""}
+
+
+def _told(expectation: Expectation, error: str) -> str:
+    if not expectation.private:
+        return error
+    # Spark names the class of an error before it quotes the value.
+    named = re.match(r"\[[A-Z_.]+\]", error)
+    return f"{WITHHELD}{f' {named[0]}' if named else ''}"
 
 
 def _raised(info: dict[str, Any]) -> list[str]:

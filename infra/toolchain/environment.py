@@ -146,6 +146,11 @@ GROUPS: tuple[Group, ...] = (
         },
     ),
     Group(
+        "What contracts protect is hashed and encrypted with keys of this. Keep a copy: without it nobody reads what is"
+        "\n# encrypted. With another one, `lakehouse resync` the tables that protect something",
+        {"PROTECTION_KEY": secret},
+    ),
+    Group(
         "Identity of this installation. Never change these: Kafka's log and the mirror's tables rest on them",
         {
             "KAFKA_CLUSTER_ID": cluster_id,

@@ -52,8 +52,8 @@ class Run:
 
     @property
     def success(self) -> bool:
-        """Whether everything was asked, and every promise is kept."""
-        return self.error is None and all(result.success for result, _ in self.results)
+        """Whether everything was asked that can be, and every promise is kept."""
+        return self.error is None and all(result.success or result.expectation.protected for result, _ in self.results)
 
     @property
     def last(self) -> "Last":
@@ -109,7 +109,8 @@ class Record:
 
 def _run_row(run: Run) -> tuple[Any, ...]:
     found = [result.success for result, _ in run.results]
-    counts = len(found), sum(success is False for success in found), sum(success is None for success in found)
+    asked = sum(result.expectation.protected is None for result, _ in run.results)
+    counts = asked, sum(success is False for success in found), sum(success is None for success in found)
     document = None if run.document is None else json.dumps(run.document)
     return (
         run.id, run.table, run.identity, run.snapshot_id, told(run.positions), run.contract, run.started_at,

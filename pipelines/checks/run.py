@@ -22,6 +22,7 @@ from pipelines.iceberg import Lake, LakeTable
 from pipelines.identifiers import quote_path
 from pipelines.ledger import Positions
 from pipelines.merge import before
+from pipelines.protected import entries
 from pipelines.session import CATALOG
 from quality.contract import Contract
 from quality.suites import Expectation, suite
@@ -64,10 +65,16 @@ class Checker:
     def _asked(
         self, table: LakeTable, contract: Contract, last: Last | None
     ) -> tuple[tuple[tuple[Result, Positions | None], ...], dict[str, object]]:
-        every = suite(contract, table.column_types.keys())
+        protected = {name: entry.how for name, entry in entries(table.properties).items()}
+        promised = suite(contract, table.column_types.keys(), protected)
+        every = [expectation for expectation in promised if expectation.protected is None]
         since = last.positions if last is not None and last.identity == table.identity[0] else None
         again = {e.name for e in every if since is not None and e.of_rows and last and e.digest in last.kept}
-        found: dict[str, tuple[Result, Positions | None]] = {}
+        found: dict[str, tuple[Result, Positions | None]] = {
+            e.name: (Result(e, None, error=f"{e.protected}; the stream asks it of the value itself"), None)
+            for e in promised
+            if e.protected is not None
+        }
         documents = []
         whole = self._at(table, table.snapshot_id)
         if again:
@@ -81,7 +88,7 @@ class Checker:
             validation = self._twice(table, whole, rest)
             documents.append(validation.document)
             found |= {result.expectation.name: (result, None) for result in validation.results}
-        return tuple(found[e.name] for e in every), _together(documents)
+        return tuple(found[e.name] for e in promised), _together(documents)
 
     def _twice(self, table: LakeTable, whole: DataFrame, expectations: Sequence[Expectation]) -> Validation:
         first = validate(whole, expectations, table.name)

@@ -14,6 +14,7 @@ from quality.contract import Contract
 from services.cli.output import CHECK_FAILED, UNUSABLE, expected_errors, fail, out, print_json
 from services.contracts.described import DescribedTable, NoSuchTable, describe
 from services.contracts.diff import Difference, differences
+from services.contracts.shown import protections
 from services.contracts.starter import starter
 from services.verify.lake import open_catalog, tables
 from services.verify.settings import StackSettings
@@ -42,7 +43,7 @@ Exit code 1 if anything is breaking: a promise that isn't so. For a company's ow
     lakehouse contract diff orders customers --json | jq '.contracts[].differences[] | select(.breaking)'
 """
 
-CHECK_HELP = """Read every contract file and say whether it can be used. Needs no stack.
+CHECK_HELP = """Read every contract file and say whether it can be used, and what it protects. Needs no stack.
 
 Exit code 2 if one can't be. Examples:
 
@@ -86,11 +87,12 @@ def check(folder: Folder = odcs.DIRECTORY, as_json: AsJson = False) -> None:
     if as_json:
         print_json({"contracts": [_told(contract) for contract in found]})
         return
-    grid = Table("table", "version", "status", "owner", "columns", "rules", "checks", "freshness", "")
+    grid = Table("table", "version", "status", "owner", "columns", "rules", "checks", "freshness", "protected", "")
     for contract in found:
         freshness = "-" if contract.freshness_seconds is None else f"{contract.freshness_seconds:g} s"
         grid.add_row(contract.source_name, contract.version, contract.status, contract.owner or "-",
                      str(len(contract.columns)), str(len(contract.rules)), str(len(contract.checks)), freshness,
+                     ", ".join(f"{name} ({how})" for name, how in contract.protected.items()),
                      "blocking" if contract.blocking else "")  # fmt: skip
     out.print(grid if found else f"There are no contracts in {folder}. `lakehouse contract init TABLE` writes one.")
 
@@ -118,7 +120,8 @@ def diff(
                     source = None
                 there = lake.get(contract.table)
                 types = None if there is None else {f.name: str(f.field_type) for f in there.schema().fields}
-                found.append((contract, list(differences(contract, source, types))))
+                protected = None if there is None else protections(there)
+                found.append((contract, list(differences(contract, source, types, protected))))
     breaking = any(each.breaking for _, all_of_it in found for each in all_of_it)
     if as_json:
         print_json({"breaking": breaking, "contracts": [

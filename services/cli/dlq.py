@@ -58,10 +58,12 @@ def list_letters(
     chosen = wanted(None, topic, reason, since, key, as_json, states)
     with expected_errors(as_json):
         settings = StackSettings.load()
-        rows = Letters(open_catalog(settings)).find(chosen, Decoder(settings.schema_registry_url))
+        letters = Letters(open_catalog(settings), settings.protection_keys)
+        rows = letters.find(chosen, Decoder(settings.schema_registry_url))
     groups: dict[tuple[str, str, str], int] = {}
     for row in rows:
-        row.pop("key", None)
+        for part in ("key", "headers", "sealed"):
+            row.pop(part, None)
         group = (row["topic"], row["stage"], row["reason"])
         groups[group] = groups.get(group, 0) + 1
     newest = sorted(rows, key=lambda row: row["dead_lettered_at"], reverse=True)[:limit]
@@ -79,7 +81,8 @@ def list_letters(
 
 SHOW_HELP = """Show one dead letter whole: reason, headers, schema id; with --payload also its bytes, raw and decoded.
 
-The payload may hold personal data. Examples:
+The payload may hold personal data. A letter of a table whose contract protects columns is sealed, and shown to whoever
+has the PROTECTION_KEY. Examples:
 
     lakehouse dlq show shop.public.orders:0:4711
 
@@ -104,7 +107,7 @@ def show_letter(
     with expected_errors(as_json):
         settings = StackSettings.load()
         decoder = Decoder(settings.schema_registry_url)
-        rows = Letters(open_catalog(settings)).find(chosen, decoder, WHOLE)
+        rows = Letters(open_catalog(settings), settings.protection_keys).find(chosen, decoder, WHOLE)
         if not rows:
             fail(f"no dead letter at {topic}:{partition}:{offset}", CHECK_FAILED, as_json)
         letter = _described(rows[0], decoder if payload else None)
@@ -121,6 +124,11 @@ def show_letter(
 def _described(row: dict[str, Any], decoder: Decoder | None) -> dict[str, Any]:
     """The letter as plain data; payload bytes only with a decoder."""
     letter = {name: row[name] for name in (*LISTED, "state", "because", "closed_at")}
+    if row["sealed"] is not None:
+        letter["protected"] = (
+            "sealed; no PROTECTION_KEY here opens it" if row["sealed"] else "sealed; opened by the key"
+        )
+        decoder = None if row["sealed"] else decoder
     letter["headers"] = [
         {"key": h["key"], "value": _text(h["value"])} if decoder else {"key": h["key"]} for h in row["headers"] or []
     ]

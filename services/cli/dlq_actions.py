@@ -46,7 +46,7 @@ def replay_letters(
     chosen = _named(positions, topic, reason, since, key, as_json)
     with expected_errors(as_json):
         settings = StackSettings.load()
-        letters = Letters(catalog := open_catalog(settings))
+        letters = Letters(catalog := open_catalog(settings), settings.protection_keys)
         decoder = Decoder(settings.schema_registry_url)
         if dry_run:
             found = with_keys(letters, chosen, decoder)
@@ -84,7 +84,7 @@ def discard_letters(
         fail("--because needs a reason", UNUSABLE, as_json)
     with expected_errors(as_json):
         settings = StackSettings.load()
-        letters = Letters(catalog := open_catalog(settings))
+        letters = Letters(catalog := open_catalog(settings), settings.protection_keys)
         decoder = Decoder(settings.schema_registry_url)
         if dry_run:
             found = letters.find(chosen, decoder)

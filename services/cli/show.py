@@ -12,7 +12,7 @@ from pipelines import spec
 from services.checker.known import KnownRun, newest
 from services.cli.output import age, expected_errors, out, print_json, size
 from services.cli.tables import AsJson, TableFacts, facts, lags, named, through, verified
-from services.contracts.shown import Promise, broken_rows, promise
+from services.contracts.shown import Promise, broken_rows, promise, protections
 from services.layout.present import layout_of
 from services.lineage.ask import Asking
 from services.lineage.draw import DOWNSTREAM, UPSTREAM, indexed, reached
@@ -42,7 +42,8 @@ def show_table(name: Annotated[str, typer.Argument(metavar="TABLE")], as_json: A
         found, history = facts(table, *lags(settings), verified(open_catalog(settings))), _history(table)
         health, warned = _health(table)
         layout, asked = layout_of(table), _asked(table)
-        promised = promise(source_of(table), {f.name: str(f.field_type) for f in table.schema().fields})
+        types, protected = {f.name: str(f.field_type) for f in table.schema().fields}, protections(table)
+        promised = promise(source_of(table), types, protected)
         name = ".".join(table.name()[-2:])
         checked = newest(open_catalog(settings), [name]).get(name)
         flows = _flows(f"lake.{name}")
@@ -54,6 +55,7 @@ def show_table(name: Annotated[str, typer.Argument(metavar="TABLE")], as_json: A
             "health": health and asdict(health), "alerts": warned, "contract": promised and asdict(promised),
             "broken_rows": broken, "checked": checked and asdict(checked), "lineage": flows,
             "newest_snapshots": history,
+            "protected": protected,
         })  # fmt: skip
         return
     described = {
@@ -76,11 +78,12 @@ def show_table(name: Annotated[str, typer.Argument(metavar="TABLE")], as_json: A
     }
     for label, value in [*described.items(), *(("alert", text) for text in warned)]:
         out.print(f"{label:>10}  {value}", markup=False, highlight=False, soft_wrap=True)
-    columns = Table("column", "type", "", "class")
+    columns = Table("column", "type", "", "class", "protected")
     said, classes = (promised.columns, promised.classes) if promised else ({}, {})
     for column in found.columns:
         what = "key" if column["key"] else column["doc"] or said.get(column["name"], "")
-        columns.add_row(column["name"], column["type"], what, classes.get(column["name"], ""))
+        columns.add_row(column["name"], column["type"], what, classes.get(column["name"], ""),
+                        protected.get(column["name"], ""))  # fmt: skip
     out.print(columns)
     grid = Table("snapshot", "committed", "operation", "batch", "offsets")
     for item in history:

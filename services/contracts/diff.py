@@ -3,7 +3,9 @@
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
+from quality import protection
 from quality.contract import Column, Contract
+from quality.errors import ContractError
 from services.contracts.described import DescribedColumn, DescribedTable
 from services.contracts.starter import logical_type
 
@@ -34,9 +36,12 @@ class Difference:
 
 
 def differences(
-    contract: Contract, source: DescribedTable | None, lake: Mapping[str, str] | None
-) -> Iterator[Difference]:
-    """``source``: None: it hasn't got the table; ``lake``: column to Iceberg type; None: there is no such table yet."""
+    contract: Contract, source: DescribedTable | None, lake: Mapping[str, str] | None,
+    protected: Mapping[str, str] | None = None,
+) -> Iterator[Difference]:  # fmt: skip
+    """``source``: None: it hasn't got the table; ``lake``: column to Iceberg type; None: there is no such table yet.
+    ``protected``: how the lake's rows have columns that they don't have as the source has them.
+    """
     if source is None:
         yield Difference("source", None, "there is no such table", breaking=True)
     else:
@@ -44,22 +49,36 @@ def differences(
     if lake is None:
         yield Difference("lake", None, "there is no such table yet", breaking=False)
         return
-    yield from in_lake(contract, lake, {column.name for column in source.columns if column.generated} if source else ())
+    generated = {column.name for column in source.columns if column.generated} if source else ()
+    yield from in_lake(contract, lake, generated, protected)
 
 
-def in_lake(contract: Contract, lake: Mapping[str, str], generated: Collection[str] = ()) -> Iterator[Difference]:
-    """Those of the lake's table alone. ``generated``: columns that the source computes."""
+def in_lake(
+    contract: Contract, lake: Mapping[str, str], generated: Collection[str] = (),
+    protected: Mapping[str, str] | None = None,
+) -> Iterator[Difference]:  # fmt: skip
+    """Those of the lake's table alone. ``generated``: columns that the source computes; ``protected``: as for
+    :func:`differences`.
+    """
+    how = protected or {}
     for column in contract.columns:
         kind = lake.get(column.name)
         if kind is None and column.name in generated:
             yield Difference("lake", column.name, "PostgreSQL doesn't publish generated columns", breaking=True)
         elif kind is None:
             yield Difference("lake", column.name, "there is no such column", breaking=True)
+        elif column.protection != how.get(column.name):
+            yield Difference("lake", column.name, _unprotected(contract, column, how.get(column.name)), breaking=True)
+        elif column.protection not in (None, "drop"):
+            if kind != "string":
+                yield Difference("lake", column.name, f"it is {kind}, not the text that is protected", breaking=True)
         elif column.logical and not kind.startswith(LAKE_TYPES.get(column.logical, (kind,))):
             yield Difference("lake", column.name, f"it is {kind}, not {column.logical}", breaking=True)
     named = {column.name for column in contract.columns}
     for name in lake:
-        if name not in named and not name.startswith("_"):
+        if name not in named and name in how:
+            yield Difference("lake", name, f"it is protected ({how[name]}), and the contract doesn't name it", True)
+        elif name not in named and not name.startswith("_"):
             yield Difference("lake", name, "the contract doesn't name it", breaking=False)
 
 
@@ -85,6 +104,10 @@ def _column(column: Column, there: DescribedColumn) -> Iterator[Difference]:
         yield Difference("source", column.name, f"it is {there.declared}, not {column.physical}", breaking=True)
     elif column.logical and not column.physical and column.logical != logical_type(there):
         yield Difference("source", column.name, f"it is {logical_type(there)}, not {column.logical}", breaking=True)
+    try:
+        protection.check(column.name, column.protection, bool(there.key), there.declared, None)
+    except ContractError as error:
+        yield Difference("source", column.name, f"{error}", breaking=True)
     if column.required and not there.required:
         # It may still hold for every row, which the rules see to.
         yield Difference("source", column.name, "it is required, and may be null there", breaking=False)
@@ -97,6 +120,11 @@ def _column(column: Column, there: DescribedColumn) -> Iterator[Difference]:
     more = [label for label in there.labels if column.allowed and label not in column.allowed]
     if more:
         yield Difference("source", column.name, f"it may be {', '.join(more)} there, too", breaking=True)
+
+
+def _unprotected(contract: Contract, column: Column, how: str | None) -> str:
+    has, shall = how or "as in the source", column.protection or "as in the source"
+    return f"its rows have it {has}, and it shall be {shall}: `lakehouse resync {contract.source_name}`"
 
 
 def _names(columns: tuple[str, ...]) -> str:

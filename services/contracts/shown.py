@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pyiceberg.table import Table as LakeTable
 
 from pipelines.ledger import BROKEN
+from pipelines.protected import entries
 from quality import odcs
 from quality.contract import Contract
 from services.contracts.diff import in_lake
@@ -16,7 +17,7 @@ from services.verify.lake import lineage
 @dataclass(frozen=True)
 class Promise:
     """A table's contract in short. ``broken``: what of it the lake's table doesn't keep; ``classes``: column to
-    classification; ``columns``: column to description.
+    classification; ``columns``: column to description; ``protected``: column to what the contract says becomes of it.
     """
 
     version: str
@@ -29,12 +30,22 @@ class Promise:
     broken: list[str]
     classes: dict[str, str]
     columns: dict[str, str]
+    protected: dict[str, str]
 
 
-def promise(source: tuple[str, str] | None, lake: Mapping[str, str]) -> Promise | None:
-    """That of a mirrored table; ``lake``: its columns' Iceberg types. None: it has none. Raises ContractError."""
+def promise(
+    source: tuple[str, str] | None, lake: Mapping[str, str], protected: Mapping[str, str] | None = None
+) -> Promise | None:
+    """That of a mirrored table; ``lake``: its columns' Iceberg types; ``protected``: how its rows have those that they
+    don't have as the source has them. None: it has no contract. Raises ContractError.
+    """
     contract = odcs.load().get(source) if source is not None else None
-    return None if contract is None else _promise(contract, lake)
+    return None if contract is None else _promise(contract, lake, protected)
+
+
+def protections(table: LakeTable) -> dict[str, str]:
+    """Column to what was done to its values, of those that the table's rows don't have as the source has them."""
+    return {name: entry.how for name, entry in entries(table.properties).items()}
 
 
 def broken_rows(table: LakeTable) -> dict[str, int]:
@@ -47,12 +58,12 @@ def broken_rows(table: LakeTable) -> dict[str, int]:
     return dict(sorted(found.items()))
 
 
-def _promise(contract: Contract, lake: Mapping[str, str]) -> Promise:
+def _promise(contract: Contract, lake: Mapping[str, str], protected: Mapping[str, str] | None) -> Promise:
     return Promise(
         version=contract.version, status=contract.status, owner=contract.owner, steward=contract.steward,
         description=contract.description, freshness_seconds=contract.freshness_seconds,
         retention_seconds=contract.retention_seconds,
-        broken=[str(each) for each in in_lake(contract, lake) if each.breaking],
+        broken=[str(each) for each in in_lake(contract, lake, (), protected) if each.breaking],
         classes={c.name: c.classification for c in contract.columns if c.classification},
-        columns={c.name: c.description for c in contract.columns if c.description},
+        columns={c.name: c.description for c in contract.columns if c.description}, protected={**contract.protected},
     )  # fmt: skip

@@ -16,6 +16,8 @@ from pyiceberg.types import IntegerType, LongType, NestedField, StringType, Time
 
 from pipelines.actions import ACCEPTED, CLOSED, NAMESPACE, REPLAYED, REPLAYING, TABLE
 from pipelines.avro import Decoder, Undecodable
+from pipelines.keys import Keys, Unreadable
+from pipelines.letters import opened, sealed_by
 from services.verify.lake import dead_letters
 
 ACTIONS = (NAMESPACE, TABLE)
@@ -60,14 +62,18 @@ class Wanted:
 
 
 class Letters:
-    """All letters of a lake. What raises PyIceberg's and Kafka's errors is left to the caller."""
+    """All letters of a lake. What raises PyIceberg's and Kafka's errors is left to the caller. ``keys``: those that
+    sealed letters are opened with; without them these stay as they are.
+    """
 
-    def __init__(self, catalog: Catalog) -> None:
-        self._catalog = catalog
+    def __init__(self, catalog: Catalog, keys: Keys | None = None) -> None:
+        self._catalog, self._keys = catalog, keys
         self._table = dead_letters(catalog)
 
     def find(self, wanted: Wanted, decoder: Decoder, columns: tuple[str, ...] = LISTED) -> list[Letter]:
-        """The letters, oldest first by topic, partition and offset, each with its ``state``, ``because`` and ``at``."""
+        """The letters, oldest first by topic, partition and offset, each with its ``state``, ``because`` and ``at``;
+        where ``columns`` has parts of the record also with ``sealed`` (see :func:`unsealed`).
+        """
         if self._table is None:
             return []
         condition: BooleanExpression = AlwaysTrue()
@@ -78,10 +84,13 @@ class Letters:
             since = GreaterThanOrEqual(term="dead_lettered_at", value=wanted.since.isoformat())
             condition = And(condition, since)
         fields = tuple(dict.fromkeys((*columns, "key"))) if wanted.key is not None else columns
+        whole = bool({"key", "value"} & set(fields))
+        # Which of them are sealed, a header says.
+        fields = tuple(dict.fromkeys((*fields, "headers"))) if whole else fields
         rows: list[Letter] = self._table.scan(row_filter=condition, selected_fields=fields).to_arrow().to_pylist()
         done = self._actions()
         found = []
-        for row in rows:
+        for row in (unsealed(row, self._keys) for row in rows) if whole else rows:
             action = done.get(position(row), {"action": OPEN, "because": None, "at": None})
             row |= {"state": action["action"], "because": action["because"], "closed_at": action["at"]}
             if (
@@ -127,6 +136,19 @@ class Letters:
             return {}
         rows = table.scan(row_filter=condition).to_arrow()
         return {position(row): row for row in rows.sort_by("at").to_pylist()}
+
+
+def unsealed(letter: Letter, keys: Keys | None) -> Letter:
+    """A letter as it was, if it is sealed and these keys open it. ``sealed``: None: it never was; True: it still is;
+    False: it isn't any more.
+    """
+    by = sealed_by(letter)
+    if by is None or keys is None or by != keys.fingerprint:
+        return {**letter, "sealed": None if by is None else True}
+    try:
+        return {**opened(letter, keys), "sealed": False}
+    except Unreadable:
+        return {**letter, "sealed": True}
 
 
 def position(letter: Letter) -> Position:

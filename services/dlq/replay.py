@@ -13,6 +13,7 @@ from pipelines.avro import Decoder
 from pipelines.deadletters import TOPIC
 from pipelines.kafka import REPLAYED_FROM, ask, client_config
 from services.dlq.letters import LISTED, Letter, Letters, Wanted, position
+from services.errors import LakehouseError
 from services.verify.errors import Unreachable
 
 # The consumer group whose offset's metadata is the number of the last replay that was done.
@@ -21,6 +22,10 @@ MARK = (TOPIC, 0)
 TRANSACTIONAL_ID = "lakehouse-replay"
 SECONDS = 60
 WHOLE = (*LISTED, "key", "value", "headers")
+
+
+class Sealed(LakehouseError):
+    """A letter can't be read here."""
 
 
 def with_keys(letters: Letters, wanted: Wanted, decoder: Decoder) -> list[Letter]:
@@ -35,6 +40,18 @@ def with_keys(letters: Letters, wanted: Wanted, decoder: Decoder) -> list[Letter
     ]
 
 
+def check_opened(chosen: Iterable[Letter]) -> None:
+    """Raise Sealed if one of the letters still is."""
+    sealed = [position(letter) for letter in chosen if letter["sealed"]]
+    if sealed:
+        named = ", ".join(":".join(map(str, where)) for where in sealed[:5])
+        raise Sealed(
+            f"{len(sealed):,} letters are of tables that protect something, and sealed with another PROTECTION_KEY than"
+            f" the one here, if there is one: {named}. Nothing was put back. Run this where that key is, or discard"
+            " them."
+        )
+
+
 def settle(letters: Letters, bootstrap: str) -> None:
     """Close the letters of a replay that was done and then cut short. Raises Unreachable."""
     try:
@@ -45,7 +62,8 @@ def settle(letters: Letters, bootstrap: str) -> None:
 
 def replay(letters: Letters, wanted: Wanted, decoder: Decoder, bootstrap: str) -> list[Letter]:
     """Put the wanted letters, and those that wait behind them, back on their partitions in one transaction, and close
-    them: which ones. Raises Unreachable.
+    them: which ones. Sealed ones are put back as they were, beside the topic's other records. Raises Unreachable, and
+    Sealed for letters that can't be opened.
     """
     try:
         producer, group = Producer(client_config(bootstrap) | {"transactional.id": TRANSACTIONAL_ID}), _group(bootstrap)
@@ -53,6 +71,7 @@ def replay(letters: Letters, wanted: Wanted, decoder: Decoder, bootstrap: str) -
         producer.init_transactions(SECONDS)
         letters.finish(_last_done(group))
         chosen = with_keys(letters, wanted, decoder)
+        check_opened(chosen)
         if chosen:
             number = str(uuid.uuid4())
             letters.begin(chosen, number)

@@ -20,7 +20,7 @@ from pipelines.sources.postgres.reader import SourceTable
 from pipelines.sources.postgres.snapshot import Snapshot
 from services.verifier.rounds import Finding, Mark, Seen
 from services.verifier.settings import VerifierSettings
-from services.verify import columns, files, lake, staging
+from services.verify import columns, lake, protected, staging
 from services.verify.errors import CannotVerify
 from services.verify.look import Look, contract_of
 from services.verify.offsets import Offsets
@@ -180,7 +180,7 @@ def _stage(
     table, within, most = job.table, job.within, settings.verifier_chunk_rows
     mark = mark.model_copy(update={"snapshot_id": pinned.snapshot_id})
     files_then = reader.storage(source, table)
-    plan = columns.plan(table, files.lake_types(pinned), pinned.key, pinned.withheld, contract_of(pinned))
+    plan = protected.plan(table, pinned, contract_of(pinned), settings.protection_keys)
     if set(table.key) != set(pinned.key) or not set(table.key) <= {column.name for column in plan.compared}:
         return Seen(after=None, upto=None, mark=mark, problems=plan.problems)
     if not plan.compared:

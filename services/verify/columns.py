@@ -30,6 +30,23 @@ class ComparedColumn:
         """The column's name, the same on both sides."""
         return self.source.name
 
+    @property
+    def tail_kind(self) -> str:
+        """The DuckDB type of values that come by the topic."""
+        return self.lake_kind
+
+    def arrived(self, value: str) -> str:
+        """DuckDB's expression for a value of the topic; null where the lake's type can't hold it."""
+        return f"TRY_CAST({value} AS {self.lake_kind})"
+
+    def stored(self, value: str) -> str:
+        """DuckDB's expression for a value of the lake, as it is compared."""
+        return value
+
+    def named(self, text: str) -> str:
+        """DuckDB's expression for what is shown of a text that the type can't hold."""
+        return text
+
     def parsed(self, text: str) -> str:
         """DuckDB's expression for the value of the canonical text ``text``; null where the type can't hold it."""
         if self.source.is_array:
@@ -62,7 +79,7 @@ class ComparedColumn:
             return f"({hstore.pairs(source)}) IS DISTINCT FROM ({hstore.pairs(lake)})"
         plain = f"{source} IS DISTINCT FROM {lake}"
         if self.promised is not None:
-            plain = f"({plain} AND ({lake} IS NOT NULL OR ({self._kept(source)}) IS NOT NULL))"
+            plain = f"({plain} AND ({lake} IS NOT NULL OR ({self.kept(source)}) IS NOT NULL))"
         if self.kind in ("FLOAT", "DOUBLE"):
             return f"({plain} OR ({source} = 0 AND signbit({source}) <> signbit({lake})))"
         return plain
@@ -71,10 +88,11 @@ class ComparedColumn:
         """An expression that is equal for equal values only, to group by."""
         if self.source.base == "hstore":
             return hstore.pairs(value)
-        value = value if self.promised is None else self._kept(value)
+        value = value if self.promised is None else self.kept(value)
         return f"CAST({value} AS VARCHAR)" if self.kind.startswith(("FLOAT", "DOUBLE")) else value
 
-    def _kept(self, value: str) -> str:
+    def kept(self, value: str) -> str:
+        """DuckDB's expression for ``value`` where it keeps what is promised, and else null."""
         assert self.promised is not None
         return f"({kept(value, conditions(self.promised, value, DUCKDB).values())})"
 

@@ -15,6 +15,7 @@ from pyiceberg.table.snapshots import Snapshot as LakeSnapshot
 from requests.exceptions import RequestException
 
 from pipelines import ledger
+from services.verify import functions
 from services.verify.errors import Unreachable
 from services.verify.quoting import literal
 from services.verify.settings import StackSettings
@@ -132,6 +133,7 @@ def open_duckdb(settings: StackSettings, directory: Path, memory: str) -> duckdb
     )  # fmt: skip
     connection.execute(f"LOAD {literal(str(_extension('httpfs', connection)))}")
     connection.execute("SET TimeZone = 'UTC'")
+    functions.register(connection, settings.protection_keys)
     connection.execute("SET enable_progress_bar = false")
     endpoint = urlsplit(settings.s3_endpoint)
     connection.execute(

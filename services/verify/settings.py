@@ -4,6 +4,8 @@ from urllib.parse import quote
 
 from pydantic import Field, SecretStr
 
+from pipelines.keys import Keys
+from services.errors import NotConfigured
 from services.settings import CapturedSource
 
 
@@ -33,6 +35,8 @@ class StackSettings(CapturedSource):
     operator_s3_secret_key: SecretStr = Field(min_length=1)
 
     unavailable_value: str = Field(min_length=16)
+    # None: of what contracts protect nothing is read or compared that needs a key.
+    protection_key: SecretStr | None = None
 
     @property
     def source_dsn(self) -> SecretStr:
@@ -45,6 +49,14 @@ class StackSettings(CapturedSource):
     def source_conninfo(self) -> SecretStr:
         """The same for libpq, with a name by which PostgreSQL shows the session, and a time limit for connecting."""
         return SecretStr(self.conninfo("shop", self.shop_password, "lakehouse"))
+
+    @property
+    def protection_keys(self) -> Keys | None:
+        """The keys of what contracts protect; None: there is no secret. Raises NotConfigured."""
+        try:
+            return Keys.of(self.protection_key)
+        except ValueError as error:
+            raise NotConfigured(f"{error}") from None
 
     def namespace(self, schema: str) -> str:
         """The lake's namespace for a schema of the source."""

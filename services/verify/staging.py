@@ -11,6 +11,7 @@ import duckdb
 import pyarrow as pa
 
 from services.verify.columns import ComparedColumn
+from services.verify.errors import CannotVerify
 from services.verify.files import pinned_rows
 from services.verify.lake import PinnedTable
 from services.verify.overlay import Key, Last, Overlay
@@ -35,7 +36,7 @@ def stage_source(
     connection.execute(f"CREATE OR REPLACE TABLE {SOURCE} ({', '.join([*definitions, 'unfit VARCHAR'])})")
     parsed = [column.parsed(f"c{i}") for i, column in enumerate(columns)]
     unfit = [
-        f"CASE WHEN c{i} IS NOT NULL AND {condition} THEN {literal(column.name + ' = ')} || c{i} END"
+        f"CASE WHEN c{i} IS NOT NULL AND {condition} THEN {literal(column.name + ' = ')} || {column.named(f'c{i}')} END"
         for i, column in enumerate(columns)
         if (condition := column.unfit(f"c{i}"))
     ]
@@ -71,6 +72,8 @@ def stage_lake(
     # The row that has a kept value may be of another key, outside the range.
     files = EVERY_ROW.files if kept else within.files
     base = pinned_rows(connection, pinned, [column.name for column in columns], files)
+    stored = ", ".join([*(f"{column.stored(f'c{i}')} AS c{i}" for i, column in enumerate(columns)), "lsn"])
+    base = f"(SELECT {stored} FROM {base})"
     outputs, tail = (", ".join(f"{side}.c{i}" for i in range(len(columns))) for side in ("b", "t"))
     standing = "true" if overlay.truncated_lsn is None else f"(b.lsn IS NULL OR b.lsn >= {overlay.truncated_lsn:d})"
     if not pinned.key:
@@ -148,8 +151,8 @@ def _stage_tail(
     connection.execute(f"CREATE OR REPLACE TABLE {TAIL} ({definitions}, kept VARCHAR[], gone BOOLEAN)")
     if not rows:
         return
-    arrays = [pa.array([row.row.get(name) for row in rows], arrow_type(kind)) for _, kind, name in kinds]
-    arrays += [pa.array([row.base.get(name) for row in rows], arrow_type(kind)) for _, kind, name in bases]
+    arrays = [_array(c.name, [row.row.get(c.name) for row in rows], c.tail_kind) for c in columns]
+    arrays += [_array(name, [row.base.get(name) for row in rows], kind) for _, kind, name in bases]
     arrays += [
         pa.array([sorted(row.kept) for row in rows], pa.list_(pa.string())),
         pa.array([row.gone for row in rows]),
@@ -158,7 +161,19 @@ def _stage_tail(
     connection.register("incoming", pa.Table.from_arrays(arrays, names))
     try:
         # What a type can't hold (NaN in a numeric) the lake hasn't got either: its record is a dead letter.
-        casts = ", ".join(f"TRY_CAST({alias} AS {kind})" for alias, kind, _ in [*kinds, *bases])
-        connection.execute(f"INSERT INTO {TAIL} SELECT {casts}, kept, gone FROM incoming")
+        values = [column.arrived(f"c{i}") for i, column in enumerate(columns)]
+        values += [f"TRY_CAST({alias} AS {kind})" for alias, kind, _ in bases]
+        connection.execute(f"INSERT INTO {TAIL} SELECT {', '.join(values)}, kept, gone FROM incoming")
     finally:
         connection.unregister("incoming")
+
+
+def _array(name: str, values: Sequence[Any], kind: str) -> pa.Array:
+    try:
+        return pa.array(values, arrow_type(kind))
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+        # Arrow's own message has the value.
+        raise CannotVerify(
+            f"values of {name} on the topic don't fit {kind}, which the lake has it as: its type has changed. Run"
+            " verify again once the mirror has followed (`lakehouse wait`)."
+        ) from None

@@ -10,7 +10,7 @@ from pipelines.sources.postgres import reader
 from pipelines.sources.postgres.capture_tables import why_left_out
 from pipelines.sources.postgres.names import topic_name
 from pipelines.sources.postgres.reader import SourceTable
-from services.verify import columns, files, lake, staging
+from services.verify import columns, files, lake, protected, staging
 from services.verify.errors import CannotVerify
 from services.verify.look import Look, contract_of
 from services.verify.position import PUBLICATION, Deadline, Position, connect, wait_until_published, wait_until_visible
@@ -146,7 +146,7 @@ def _verify_table(
         return report
     report.lake_table, report.snapshot_id = pinned.full_name, pinned.snapshot_id
     report.position = dict(pinned.state.positions)
-    chosen = columns.plan(table, files.lake_types(pinned), pinned.key, pinned.withheld, contract_of(pinned))
+    chosen = protected.plan(table, pinned, contract_of(pinned), look.settings.protection_keys)
     report.not_compared = chosen.not_compared
     report.problems += chosen.problems
     report.columns_compared = len(chosen.compared)

@@ -46,6 +46,9 @@ def measure(
         list[str] | None, typer.Option(help="A term of the table's layout, such as bucket(8, id).")
     ] = None,
     promises: Annotated[int, typer.Option(min=0, help="Rules of a contract that every row is asked for.")] = 0,
+    protect: Annotated[
+        list[str] | None, typer.Option(help="What a contract does to values (hash, …): of name, then of doc.")
+    ] = None,
     java_options: Annotated[str, typer.Option(help="As SPARK_JAVA_OPTIONS.")] = QUICK_COMPILER,
     seed: Annotated[int, typer.Option()] = 1,
     as_json: Annotated[bool, typer.Option("--json")] = False,
@@ -56,7 +59,9 @@ def measure(
         # As it is for the batches of a stream.
         spark.conf.set("spark.sql.adaptive.enabled", "false")
         topic = Topic(spark)
-        mirror = topic.mirror(layout=Layout(partition=tuple(partition or ())), contract=_contract(promises))
+        mirror = topic.mirror(
+            layout=Layout(partition=tuple(partition or ())), contract=_contract(promises, protect or [])
+        )
         _fill(topic, mirror, rows)
         chance = random.Random(seed)
         pick = partial(PICKS[distribution], chance, rows, rows)
@@ -65,7 +70,8 @@ def measure(
     found = {name: round(statistics.median(s.get(name, 0.0) for s in samples), 3) for name in names}
     if as_json:
         told = {"changes": changes, "rows": rows, "batches": batches, "distribution": distribution,
-                "partition": partition or [], "promises": promises, "seconds": found}  # fmt: skip
+                "partition": partition or [], "promises": promises, "protect": protect or [],
+                "seconds": found}  # fmt: skip
         typer.echo(json.dumps(told))
         return
     table = Table("what", "s", title=f"one batch of {changes:,} {distribution} changes, table of {rows:,} rows")
@@ -74,11 +80,13 @@ def measure(
     Console().print(table)
 
 
-def _contract(promises: int) -> Contract | None:
-    """Of patterns, lengths and comparisons, in turn."""
+def _contract(promises: int, protect: list[Any]) -> Contract | None:
+    """Of patterns, lengths and comparisons, in turn; and of what is done to values."""
     conditions = ("name RLIKE '^[a-z]+( [0-9]+)?$'", "length(doc) <= 20", "id >= 0", "name IS NOT NULL")
     rules = (Rule(f"rule {i}", f"({conditions[i % len(conditions)]}) OR id = -{i}") for i in range(promises))
-    return Contract(("public", "t"), "1", "active", (Column("id", key=1),), tuple(rules)) if promises else None
+    protected = (Column(name, protection=how) for name, how in zip(("name", "doc"), protect, strict=False))
+    columns = (Column("id", key=1), *protected, *map(Column, ("name", "doc")[len(protect) :]))
+    return Contract(("public", "t"), "1", "active", columns, tuple(rules)) if promises or protect else None
 
 
 def _fill(topic: Topic, mirror: TableMirror, rows: int) -> None:

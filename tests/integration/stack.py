@@ -103,6 +103,28 @@ schema:
         query: SELECT count(*) - 4 FROM ${table}
         mustBe: 0
 """,
+    "shielded": """
+apiVersion: v3.2.0
+kind: DataContract
+id: shielded
+version: 1.0.0
+status: active
+schema:
+  - name: shielded
+    physicalName: public.shielded
+    properties:
+      - {name: id, logicalType: integer, primaryKey: true, primaryKeyPosition: 1}
+      - name: mail
+        logicalType: string
+        classification: personal
+        logicalTypeOptions: {pattern: "^[^@]+@[^@]+$"}
+        customProperties: [{property: onViolation, value: reject}]
+      - {name: born, logicalType: date, customProperties: [{property: protection, value: tokenise}]}
+      - {name: phone, logicalType: string, customProperties: [{property: protection, value: mask}]}
+      - {name: diary, logicalType: string, customProperties: [{property: protection, value: encrypt}]}
+      - {name: pin, logicalType: integer, customProperties: [{property: protection, value: drop}]}
+    customProperties: [{property: protect, value: {personal: hash}}]
+""",
     "published": """
 apiVersion: v3.2.0
 kind: DataContract

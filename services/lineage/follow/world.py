@@ -21,7 +21,7 @@ from lineage.facets import IDENTITY, Facets, Transformation
 from lineage.names import Name
 from pipelines.deadletters import NAMESPACE, TOPIC
 from pipelines.deadletters import TABLE as DEAD_LETTERS
-from pipelines.describe import CLASSES, COMMENT, OWNER, STEWARD
+from pipelines.describe import CLASSES, COMMENT, OWNER, PROTECTED, STEWARD
 from pipelines.fold import TECHNICAL
 from services.lineage.settings import LineageSettings
 from services.verify.lake import open_catalog, tables
@@ -164,7 +164,11 @@ class Mirrored:
 
     def made(self, snapshot: int | None = None) -> Facets:
         """Where its columns come from."""
-        columns = {name: (name, IDENTITY) for name in self.columns(snapshot)}
+        done = {
+            name: Transformation("DIRECT", "TRANSFORMATION", how, masking=True)
+            for name, how in json.loads(self.table.properties.get(PROTECTED, "{}")).items()
+        }
+        columns = {name: (name, done.get(name, IDENTITY)) for name in self.columns(snapshot)}
         of_event = {
             field.name: (_OF_EVENT[field.name], OF_EVENT)
             for field in self.schema(snapshot).fields if field.name in _OF_EVENT

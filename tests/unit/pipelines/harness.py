@@ -4,10 +4,11 @@ import itertools
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import reduce
-from typing import Any
+from functools import cache, reduce
+from typing import Any, Literal
 
-from pyspark.sql import DataFrame, SparkSession
+from pydantic import SecretStr
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from pipelines import ledger
@@ -16,15 +17,18 @@ from pipelines.deadletters import within
 from pipelines.errors import UnknownSchema
 from pipelines.iceberg import Lake, LakeTable
 from pipelines.kafka import REPLAYED_FROM
+from pipelines.keys import Keys
 from pipelines.layout import Layout
 from pipelines.parking import firsts
 from pipelines.part import Outcome, Part
 from pipelines.profile import TopicProfile, profile
+from pipelines.protect import Vault
 from pipelines.resyncs import Resync
+from pipelines.rules import Rules
 from pipelines.sources.postgres.names import table_of
 from pipelines.sources.postgres.schema_log import Attribute, TableVersions, Version, table_versions
 from pipelines.spec import SchemaPolicy
-from pipelines.table import Rules, TableMirror
+from pipelines.table import TableMirror
 from pipelines.topic import Topic as TopicReader
 from quality.contract import Contract
 from tests.unit.pipelines.events import PLACEHOLDER, event, key_schema, value_schema, wire
@@ -32,6 +36,7 @@ from tests.unit.pipelines.events import PLACEHOLDER, event, key_schema, value_sc
 COLUMNS = {"id": "long", "name": ["null", "string"], "doc": ["null", "string"]}
 VALUE_ID, KEY_ID = 7, 8
 GONE = PLACEHOLDER
+SECRET = "the secret of these tests, which is long enough"
 Line = tuple[int, str | None, str | None]
 RECORD = (
     "key binary, value binary, topic string, partition int, offset long, headers array<struct<key:string,value:binary>>"
@@ -43,10 +48,13 @@ class Letters:
     """Stands where the dead-letter topic and table are; integration tests use the real ones."""
 
     kept: dict[tuple[int, int], str] = field(default_factory=dict)
+    whole: list[Row] = field(default_factory=list)
     closed: set[tuple[int, int]] = field(default_factory=set)
 
     def write(self, letters: DataFrame, topic: str, batch: int, ranges: Any) -> None:
-        self.kept |= {(row.partition, row.offset): row.reason for row in letters.collect()}
+        found = letters.collect()
+        self.kept |= {(row.partition, row.offset): row.reason for row in found}
+        self.whole += found
 
     @property
     def reasons(self) -> list[str]:
@@ -144,6 +152,14 @@ def poison(data: bytes, partition: int = 0) -> tuple[Any, ...]:
     return (None, data, None, partition)
 
 
+@cache
+def vault_of(spark: SparkSession, secret: str = SECRET) -> Vault:
+    """Keys of a secret, given to Spark."""
+    keys = Keys.of(SecretStr(secret))
+    assert keys is not None
+    return Vault.of(spark, keys)
+
+
 _topics = itertools.count()
 
 
@@ -168,12 +184,15 @@ class Topic:
         self.at_once = 1000
 
     def mirror(
-        self, policy: SchemaPolicy | None = None, layout: Layout | None = None, contract: Contract | None = None
-    ) -> TableMirror:
+        self, policy: SchemaPolicy | None = None, layout: Layout | None = None, contract: Contract | None = None,
+        vault: Vault | Literal["usual"] | None = "usual",
+    ) -> TableMirror:  # fmt: skip
         """What a new process would begin with."""
         topic = TopicReader(self.name, self.registry, self, self.schema_log, PLACEHOLDER)  # type: ignore[arg-type]
         audit = Audit(self.spark, contract, lambda: None) if contract is not None and contract.blocking else None
-        rules = Rules("shop", "mirror", 0.5, policy or SchemaPolicy(), layout or Layout(), contract, audit)
+        if vault == "usual":
+            vault = vault_of(self.spark) if contract is not None and contract.protected else None
+        rules = Rules("shop", "mirror", 0.5, policy or SchemaPolicy(), layout or Layout(), contract, audit, vault)
         return TableMirror(topic, rules, self.letters, self, self.resyncs)  # type: ignore[arg-type]
 
     def batch(self, events: list[tuple[Any, ...]]) -> DataFrame:

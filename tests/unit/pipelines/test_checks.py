@@ -75,6 +75,54 @@ def test_nothing_of_a_row_is_kept(spark: SparkSession) -> None:
     assert not [word for word in ("secret", "hidden", "77123") if word in f"{run}"]
 
 
+OBSERVING = (
+    Check("newest", "expect_column_max_to_be_between", {"column": "doc", "max_value": "a"}, "doc"),
+    Check("usual", "expect_column_most_common_value_to_be_in_set", {"column": "doc", "value_set": ["x"]}, "doc"),
+    Check("digits", "expect_column_sum_to_be_between", {"column": "doc", "max_value": 1}, "doc"),
+    Check("ids", "expect_column_max_to_be_between", {"column": "id", "max_value": 1}, "id"),
+)
+
+
+def test_what_is_observed_of_a_classified_column_is_not_kept(spark: SparkSession) -> None:
+    for classification in ("personal", None):
+        columns = (Column("id", key=1), Column("name"), Column("doc", classification=classification))
+        observing = Contract(("public", "t"), "1", "active", columns, checks=OBSERVING)
+        run = checked(mirrored(spark, create(1, 77123, "a", "hidden"), create(2, 2, "b", "hidden")), observing)
+        assert ("hidden" in f"{run}") is (classification is None)
+        assert "77123" in f"{run}", "what a column that isn't has"
+        assert {r.expectation.name for r, _ in run.results if r.success is False} >= {"usual", "ids"}
+        (digits,) = [r for r, _ in run.results if r.expectation.name == "digits"]
+        assert digits.error is not None
+
+
+def test_what_needs_a_protected_value_is_told_and_the_rest_asked(spark: SparkSession) -> None:
+    columns = (
+        Column("id", key=1, required=True),
+        Column("name", required=True, unique=True, allowed=("a", "b"), protection="hash"),
+        Column("doc", required=True, unique=True, options={"pattern": "^d"}, protection="encrypt"),
+    )
+    rules = (Rule("named", "name <> 'x' OR id > 0"), Rule("positive", "id > 0"))
+    duplicates = "SELECT 1 AS found FROM {batch} GROUP BY `name` HAVING count(*) > 1"
+    checks = (Check("name.duplicateValues", QUERY, {"unexpected_rows_query": duplicates}, "name",
+                    metric="duplicateValues"), OBSERVING[0])  # fmt: skip
+    promised = Contract(("public", "t"), "1", "active", columns, rules, checks)
+    topic = Topic(spark)
+    topic.apply(topic.mirror(contract=promised), topic.batch([create(1, 1, "a"), create(2, 2, "b", "dd")]), 0)
+    run = checked(topic, promised)
+    told = {r.expectation.name: r.error for r, _ in run.results if r.error}
+    assert told == {
+        "name.enum": "name is protected (hash); the stream asks it of the value itself",
+        "named": "name is protected (hash); the stream asks it of the value itself",
+        **dict.fromkeys(("doc.unique", "doc.pattern", "newest"),
+                        "doc is protected (encrypt); the stream asks it of the value itself"),
+    }  # fmt: skip
+    assert [r.expectation.name for r, _ in run.results if r.success] == [
+        "columns", "key", "id.required", "name.required", "name.unique", "doc.required", "positive",
+        "name.duplicateValues",
+    ]  # fmt: skip
+    assert run.success
+
+
 def test_rows_that_were_asked_and_good_are_not_asked_again(spark: SparkSession) -> None:
     topic = mirrored(spark, create(1, 1, "a"), create(2, 2, "b"))
     first = checked(topic)

@@ -79,3 +79,10 @@ def test_what_the_lake_lost_of_a_column_is_still_said(spark: SparkSession) -> No
     assert topic.lake_table().comments["name"] == f"Who it is. [personal] {INEXACT}microseconds"
     describe(topic.lake_table(), None)
     assert topic.lake_table().comments["name"] == f"{INEXACT}microseconds"
+
+
+def test_what_is_protected_is_said(spark: SparkSession) -> None:
+    columns = (CONTRACT.columns[0], replace(CONTRACT.columns[1], protection="hash"), CONTRACT.columns[2])
+    topic = mirrored(spark, replace(CONTRACT, columns=columns))
+    assert said(topic)["lakehouse.contract.protected"] == '{"name": "hash"}'
+    assert topic.lake_table().comments["name"] == "Who it is. [personal] [protected: hash]"

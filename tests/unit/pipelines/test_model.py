@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 from pipelines import facts, part
 from pipelines.deadletters import within
 from pipelines.iceberg import Lake
+from quality.contract import Column, Contract
 from tests.unit.pipelines.harness import (
     GONE,
     Line,
@@ -32,6 +33,7 @@ from tests.unit.pipelines.harness import (
     tombstone,
     truncate,
     update,
+    vault_of,
 )
 
 KEYS = st.integers(1, 4)
@@ -93,6 +95,10 @@ class Source:
         self.events.append(poison(b"not avro", partition))
 
 
+# Of a table that it protects, who has the keys reads the same.
+TOKENISED = Contract(("public", "t"), "1", "active", (
+    Column("id", key=1), Column("name", protection="tokenise"), Column("doc", protection="tokenise"),
+))  # fmt: skip
 HOW = settings(
     max_examples=EXAMPLES, deadline=None, database=None, print_blob=True, derandomize=ASKED is None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
@@ -105,10 +111,11 @@ HOW = settings(
     cuts=st.lists(st.tuples(st.integers(0, 8), st.integers(0, 8), BETWEEN), min_size=1, max_size=5),
     few_records=st.sampled_from([0, 2, part.FEW_RECORDS]),
     listed=st.sampled_from([0, facts.MOST_LISTED]),
+    contract=st.sampled_from([None, TOKENISED]),
 )
 def test_the_table_equals_the_dictionary(
     spark: SparkSession, changes: list[tuple[Any, ...]], cuts: list[tuple[int, int, str]], few_records: int,
-    listed: int,
+    listed: int, contract: Contract | None,
 ) -> None:  # fmt: skip
     source, topic = Source(), Topic(spark)
     source.apply("write", 1, True)
@@ -116,8 +123,8 @@ def test_the_table_equals_the_dictionary(
         source.apply(*each)
     topic.batch(source.events)
     with patch.object(part, "FEW_RECORDS", few_records), patch.object(facts, "MOST_LISTED", listed):
-        _run(topic, cuts)
-    found = {key: (name, document) for key, name, document in topic.rows()}
+        _run(topic, cuts, contract)
+    found = {key: (name, document) for key, name, document in _clear(topic, contract)}
     uncertain = _keys_of_letters(topic)
     for key in found.keys() | source.rows.keys():
         if key not in uncertain:
@@ -128,9 +135,17 @@ def test_the_table_equals_the_dictionary(
     topic.assert_ledger_is_whole()
 
 
-def _run(topic: Topic, cuts: list[tuple[int, int, str]]) -> None:
+def _clear(topic: Topic, contract: Contract | None) -> list[tuple[Any, ...]]:
+    """The table's rows as the source has them."""
+    if contract is None:
+        return topic.rows()
+    read = vault_of(topic.spark).keys.detokenised
+    return [(key, *(value and read(value) for value in values)) for key, *values in topic.rows()]
+
+
+def _run(topic: Topic, cuts: list[tuple[int, int, str]], contract: Contract | None) -> None:
     everything = topic.everything()
-    mirror, reached, before = topic.mirror(), [0, 0], ""
+    mirror, reached, before = topic.mirror(contract=contract), [0, 0], ""
     # The last batch takes what is left, and one more of a new process finds what the last drop or rollback took.
     for number, (first, second, between) in enumerate([*cuts, (10_000, 10_000, "restart"), (0, 0, "nothing")]):
         planned = further(reached, (first, second), topic)
@@ -139,7 +154,7 @@ def _run(topic: Topic, cuts: list[tuple[int, int, str]]) -> None:
         reached, before = [end for _, end in planned.values()], between
         disturb(topic, between)
         if between == "restart":
-            mirror = topic.mirror()
+            mirror = topic.mirror(contract=contract)
 
 
 def further(reached: Sequence[int], sizes: Sequence[int], topic: Topic) -> dict[int, tuple[int, int]]:
@@ -205,16 +220,18 @@ class Lines:
 @given(
     changes=st.lists(LINE_CHANGE, min_size=4, max_size=40),
     cuts=st.lists(st.tuples(st.integers(1, 12), *[st.integers(0, 8)] * 2, BETWEEN), min_size=2, max_size=5),
+    contract=st.sampled_from([None, TOKENISED]),
 )
 def test_a_table_without_a_key_equals_the_multiset(
-    spark: SparkSession, changes: list[tuple[Any, ...]], cuts: list[tuple[int, int, int, str]]
-) -> None:
+    spark: SparkSession, changes: list[tuple[Any, ...]], cuts: list[tuple[int, int, int, str]],
+    contract: Contract | None,
+) -> None:  # fmt: skip
     """Each partition is read as far as chance has it, of what has been written by then."""
     source, topic = Lines(), Topic(spark, keyed=False)
     source.apply("insert", 0, (1, "a", None))
     for each in changes:
         source.apply(*each)
-    mirror, reached, before, events = topic.mirror(), [0, 0], "", source.events
+    mirror, reached, before, events = topic.mirror(contract=contract), [0, 0], "", source.events
     for number, (new, first, second, between) in enumerate([*cuts, (len(events), 99, 99, "restart"), (0, 0, 0, "")]):
         if events[:new]:
             topic.batch(events[:new])
@@ -225,7 +242,7 @@ def test_a_table_without_a_key_equals_the_multiset(
         reached, before = [end for _, end in planned.values()], between
         disturb(topic, between)
         if between == "restart":
-            mirror = topic.mirror()
-    assert Counter(topic.rows()) == source.rows
+            mirror = topic.mirror(contract=contract)
+    assert Counter(_clear(topic, contract)) == source.rows
     assert topic.letters.kept == {}
     topic.assert_ledger_is_whole()

@@ -9,10 +9,14 @@ from pyspark.sql import SparkSession
 from pipelines.errors import StopPipeline
 from pipelines.iceberg import Lake
 from pipelines.sources.postgres.schema_log import Attribute
+from quality.contract import Contract
 from tests.unit.pipelines.events import event, key_schema, value_schema, wire
 from tests.unit.pipelines.harness import GONE, Topic
 
-AVRO = {"int8": "long", "int4": "int", "text": "string", "float4": "float"}
+AVRO: dict[str, Any] = {
+    "int8": "long", "int4": "int", "text": "string", "float4": "float",
+    "date": {"type": "int", "connect.name": "io.debezium.time.Date"},
+}  # fmt: skip
 
 
 def column(number: int, name: str, kind: str, missing: str | None = None) -> Attribute:
@@ -26,10 +30,11 @@ class Source:
     """A source table whose schema changes, its topic and its mirror."""
 
     def __init__(
-        self, spark: SparkSession, *columns: Attribute, logged: bool = True, keys: tuple[int, ...] = (1,)
-    ) -> None:
+        self, spark: SparkSession, *columns: Attribute, logged: bool = True, keys: tuple[int, ...] = (1,),
+        contract: Contract | None = None,
+    ) -> None:  # fmt: skip
         self.topic, self.spark, self.logged = Topic(spark), spark, logged
-        self.mirror = self.topic.mirror()
+        self.mirror = self.topic.mirror(contract=contract)
         self.lsn, self.batches = 0, 0
         self.columns: tuple[Attribute, ...] = ()
         self.ids: dict[str, int] = {}

@@ -7,6 +7,7 @@ import pytest
 from quality import odcs
 from quality.contract import Column, Rule
 from quality.errors import ContractError
+from quality.protection import masked
 
 HEAD = """\
 apiVersion: v3.2.0
@@ -99,6 +100,14 @@ def acting(word: str) -> str:
     return f", customProperties: [{{property: onViolation, value: {word}}}]"
 
 
+def protecting(word: str) -> str:
+    return f", customProperties: [{{property: protection, value: {word}}}]"
+
+
+def by_class(said: str) -> str:
+    return f"    customProperties: [{{property: protect, value: {said}}}]\n"
+
+
 BAD = [
     ("not YAML", "a: [", "not YAML"),
     ("nothing", "", "the file has no fields"),
@@ -119,6 +128,18 @@ BAD = [
     ("a broken pattern", column(", logicalTypeOptions: {pattern: '('}"), "isn't a regular expression"),
     ("a nulling pattern that looks ahead", column(", logicalTypeOptions: {pattern: '(?=a)b'}" + acting("null")),
      "looks around or back"),
+    ("an unknown protection", column(protecting("hashed")),
+     "schema[0].properties[0] (a): protection is 'hashed', not one of drop, hash, tokenise, mask, encrypt, none"),
+    ("a protection that isn't said", column(protecting("null")), "protection is None, not one of drop"),
+    ("a protected key", column(f", primaryKey: true{protecting('hash')}"), "which a column of the key can't have"),
+    ("protected lists", column(protecting("hash")).replace("string", "array"), "values of type array have no text"),
+    ("protected fractions", column(f", physicalType: real{protecting('mask')}"), "values of type real have no text"),
+    ("encrypted without a key", column(protecting("encrypt")), "the contract names no primaryKey"),
+    ("an unknown protection of a class", column(more=by_class("{pii: hashed}")),
+     "protect of pii: protection is 'hashed', not one of drop"),
+    ("a class without a protection", column(more=by_class("hash")), "not classifications with protections"),
+    ("a key protected by its class", column(", primaryKey: true, classification: pii", by_class("{pii: drop}")),
+     "which a column of the key can't have"),
     ("a rule named as a column's would be", rule(", name: a.required"), "a rule's name has no dot"),
     ("a length that is none", column(", logicalTypeOptions: {maxLength: many}"),
      "schema[0].properties[0].logicalTypeOptions.maxLength: 'many' is not of type 'integer'"),
@@ -137,6 +158,28 @@ def test_a_contract_that_cant_be_used_is_named_with_the_place(tmp_path: Path, la
         odcs.load(tmp_path)
     assert str(raised.value).startswith(f"{path}: ")
     assert said in str(raised.value)
+
+
+@pytest.mark.parametrize(("said", "more", "protection"), [
+    (protecting("mask"), "", "mask"),
+    (protecting("drop").replace("string", "array"), "", "drop"),
+    (", classification: pii", by_class("{pii: hash, secret: drop}"), "hash"),
+    (", classification: pii" + protecting("drop"), by_class("{pii: hash}"), "drop"),
+    (", classification: pii" + protecting("none"), by_class("{pii: hash}"), None),
+    (", primaryKey: true, classification: pii" + protecting("none"), by_class("{pii: hash}"), None),
+    (", classification: other", by_class("{pii: hash}"), None),
+])  # fmt: skip
+def test_what_is_protected(tmp_path: Path, said: str, more: str, protection: str | None) -> None:
+    contract = odcs.read(written(tmp_path, column(said, more)))
+    assert contract.protected == ({} if protection is None else {"a": protection})
+
+
+@pytest.mark.parametrize(("text", "hint"), [
+    ("ada@example.org", "***@example.org"), ("a@b@c", "***"), ("@example.org", "***.org"), ("ada@", "***"),
+    ("", "***"), ("12345678", "***"), ("123456789", "***6789"), ("Gräfin 🦊🦊🦊", "*** 🦊🦊🦊"),
+])  # fmt: skip
+def test_masks(text: str, hint: str) -> None:
+    assert masked(text) == hint
 
 
 def test_a_table_has_one_contract(tmp_path: Path) -> None:

@@ -24,6 +24,41 @@ SOURCE = DescribedTable(
 LAKE = {"line": "int", "id": "long", "mail": "string", "status": "string", "total": "decimal(14, 2)", "_lsn": "long"}
 
 
+def protecting(**how: object) -> Contract:
+    columns = tuple(replace(c, protection=how.get(c.name)) for c in contract().columns)
+    return replace(contract(), columns=columns)
+
+
+PROTECTED = [
+    ("as it shall be", {"mail": "hash"}, {"mail": "hash"}, []),
+    ("not yet", {"mail": "hash"}, {},
+     ["lake, mail: its rows have it as in the source, and it shall be hash: `lakehouse resync public.orders`"]),
+    ("otherwise", {"mail": "hash"}, {"mail": "mask"},
+     ["lake, mail: its rows have it mask, and it shall be hash: `lakehouse resync public.orders`"]),
+    ("no more", {}, {"mail": "hash"},
+     ["lake, mail: its rows have it hash, and it shall be as in the source: `lakehouse resync public.orders`"]),
+    ("of another type", {"total": "hash"}, {"total": "hash"},
+     ["lake, total: it is decimal(14, 2), not the text that is protected"]),
+    ("dropped", {"total": "drop"}, {"total": "drop"}, []),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("label", "how", "has", "said"), PROTECTED, ids=[case[0] for case in PROTECTED])
+def test_what_is_protected(label: str, how: dict[str, str], has: dict[str, str], said: list[str]) -> None:
+    assert list(map(str, differences(protecting(**how), SOURCE, LAKE, has))) == said
+
+
+def test_a_number_that_is_protected_is_text_in_the_lake() -> None:
+    there = {**LAKE, "total": "string"}
+    assert list(differences(protecting(total="tokenise"), SOURCE, there, {"total": "tokenise"})) == []
+
+
+def test_a_source_that_has_fractions_now_cannot_be_protected() -> None:
+    source = changed("total", declared="double precision")
+    found = [str(each) for each in differences(protecting(total="hash"), source, LAKE, {"total": "hash"})]
+    assert any("have no text that every engine writes alike" in each for each in found)
+
+
 def contract() -> Contract:
     return contract_of(odcs.parse(starter("shop", SOURCE, 10.0).to_yaml()))
 
