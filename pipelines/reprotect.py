@@ -44,7 +44,7 @@ class Reprotect:
         entry = {old: self._protected.entry(name, has.types[old]) for old, name in called.items()}
         wrong = {old: wanted for old, wanted in entry.items() if not _same(was.get(old), wanted)}
         if wrong:
-            if resync is None or known.resync == resync.id:
+            if resync is None or not _lies_ahead(resync, known):
                 wait = [old for old, entry in wrong.items() if entry is None or entry.how != "drop"]
                 _refuse(table, wait, was, wrong)
             self._replace(lake, table, has, called, entry, list(wrong))
@@ -76,6 +76,11 @@ def _called(has: Applied, wanted: Target) -> dict[str, str]:
         return {name: name for name in has.types}
     numbers = wanted.attributes
     return {name: numbers[n] for n, name in has.attributes.items() if n in numbers and name in has.types}
+
+
+def _lies_ahead(resync: Resync, known: Ledger) -> bool:
+    """Whether a table with this ledger has nothing yet of what the resync reads again."""
+    return known.resync != resync.id and all(known.positions.get(p, 0) <= start for p, start in resync.start.items())
 
 
 def _same(was: Entry | None, wanted: Entry | None) -> bool:

@@ -318,6 +318,15 @@ def test_a_resync_that_began_before_does_not_do(spark: SparkSession) -> None:
         topic.apply(topic.mirror(contract=contract(name="hash")), topic.batch([read(3, 2, "b")]), 2)
 
 
+def test_a_resync_that_was_over_before_does_not_do(spark: SparkSession) -> None:
+    topic = Topic(spark)
+    topic.apply(topic.mirror(), topic.batch([create(1, 1, "a"), create(2, 2, "b")]), 0)
+    topic.resyncs.newest = Resync("one", {0: 0, 1: 0}, {0: 1, 1: 1})
+    with pytest.raises(StopPipeline, match="shall be hash"):
+        topic.apply(topic.mirror(contract=contract(name="hash")), topic.batch([update(3, 2, "c")]), 1)
+    assert topic.rows() == [(1, "a", "d"), (2, "b", "d")]
+
+
 def test_without_a_secret_nothing_is_mirrored(spark: SparkSession) -> None:
     topic = Topic(spark)
     with pytest.raises(ContractError, match="there is no PROTECTION_KEY"):
