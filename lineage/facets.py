@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from openlineage.client.event_v2 import Dataset
 from openlineage.client.generated.base import DatasetFacet, InputDatasetFacet, JobFacet, OutputDatasetFacet, RunFacet
 from openlineage.client.generated.catalog_dataset import CatalogDatasetFacet
 from openlineage.client.generated.column_lineage_dataset import (
@@ -34,8 +33,6 @@ from lineage.names import Name
 Facets = dict[str, DatasetFacet]
 # How a column is made of another one.
 IDENTITY = Transformation("DIRECT", "IDENTITY")
-
-__all__ = ["IDENTITY", "Dataset", "Facets", "InputDatasetFacet", "OutputDatasetFacet", "Transformation"]
 
 
 def schema(columns: Iterable[tuple[str, str | None, str | None]]) -> Facets:

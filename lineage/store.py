@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Self
-from uuid import UUID
 
 from psycopg import Connection
 from psycopg.rows import DictRow, dict_row
@@ -155,14 +154,6 @@ def _one(connection: Connection[DictRow], query: str, parameters: tuple[Any, ...
 def _kept(facets: Facets) -> Jsonb:
     """Facets to merge in; one that its producer deletes is null."""
     return Jsonb({name: None if facet is None or facet.get("_deleted") else facet for name, facet in facets.items()})
-
-
-def uuid_of(text: str) -> UUID | None:
-    """What a text says, if it is a UUID."""
-    try:
-        return UUID(text)
-    except ValueError:
-        return None
 
 
 _NAMED = """

@@ -37,7 +37,7 @@ def describe(table: LakeTable, contract: Contract | None) -> list[str]:
     comments = dict(_comments(table, contract, protected))
     if not (gone or news or comments):
         return []
-    table.alter([partial(_comment, comments=comments)] if comments else [], news, gone)
+    table.alter([partial(comment, comments=comments)] if comments else [], news, gone)
     return [*sorted(news), *(f"{name} is gone" for name in sorted(gone)), *(f"comment of {name}" for name in comments)]
 
 
@@ -77,7 +77,8 @@ def _comments(
             yield name, wanted
 
 
-def _comment(update: Any, comments: Mapping[str, str | None]) -> Any:
+def comment(update: Any, comments: Mapping[str, str | None]) -> Any:
+    """Iceberg's UpdateSchema, with these comments of columns (None: none)."""
     for name, comment in comments.items():
         update = update.updateColumnDoc(name, comment)
     return update

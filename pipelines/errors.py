@@ -3,6 +3,7 @@ an error of the pipeline: it becomes a dead letter.)
 """
 
 from contextlib import suppress
+from typing import ClassVar
 
 from py4j.protocol import Py4JError, Py4JJavaError
 
@@ -13,12 +14,17 @@ class PipelineError(Exception):
 
 class StopPipeline(PipelineError):
     """Going on would lose or alter data; a person must act: the message ends with what to do next. A table's own holds
-    that table (see pipelines.holds); any other ends the process.
+    that table (see pipelines.holds); any other ends the process. ``may_pass``: it may
+    be mended at any moment.
     """
+
+    may_pass: ClassVar[bool] = False
 
 
 class NotPublished(StopPipeline):
     """What a table's contract lets nobody see. It is mended in the source's rows, which may be any moment."""
+
+    may_pass = True
 
 
 class Stopping(PipelineError):

@@ -26,6 +26,8 @@ TECHNICAL = {
     "_committed_at": "committed_at",
     "_op": "op",
 }
+# Those that tell which record wrote a row.
+RECORD = ("_kafka_partition", "_kafka_offset")
 # Of a number that orders as the offset does; Kafka holds fewer partitions, and fewer than 2^47 records in each.
 PARTITION_BITS = 16
 OP, KEEP, LOST = "__op", "__keep", "__lost"

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from threading import Lock
 
-from pipelines.errors import NotPublished, StopPipeline, in_a_line
+from pipelines.errors import StopPipeline, in_a_line
 
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 2.0, 60.0
 
@@ -40,7 +40,7 @@ class Holds:
         with self._lock:
             before = self._held.get(topic)
             again = FIRST_PAUSE_SECONDS if before is None else min(2 * before.pause, LONGEST_PAUSE_SECONDS)
-            seldom = isinstance(error, StopPipeline) and not isinstance(error, NotPublished)
+            seldom = isinstance(error, StopPipeline) and not error.may_pass
             pause = LONGEST_PAUSE_SECONDS if seldom else again
             self._held[topic] = Hold(reason, dict(positions), pause, self._clock() + pause)
             return before is None or before.reason != reason

@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 from pipelines.admit import UNKNOWN_ROW
 from pipelines.deadletters import rejected
 from pipelines.facts import bounds
-from pipelines.fold import DELETE, OP, each
+from pipelines.fold import DELETE, OP, RECORD, each
 from pipelines.frames import viewed
 from pipelines.identifiers import quote
 from pipelines.merge import MergePlan, append_sql, before, commit, exchange_sql
@@ -33,7 +33,7 @@ Position = tuple[int, int]
 FEW_REMOVALS = 5_000
 REMOVAL, INSERT, STORED = "removal", "insert", "stored"
 POSITION = ("partition", "offset", "lsn")
-TECHNICAL_POSITION = ("_kafka_partition", "_kafka_offset", "_lsn")
+TECHNICAL_POSITION = (*RECORD, "_lsn")
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ def unmatched(groups: Sequence[Group]) -> set[Position]:
 
 
 def _sql(net: Net, target: str, changes: str, columns: tuple[str, ...], truncated_lsn: int | None) -> str:
-    plan = MergePlan(target, changes, columns, ("_kafka_partition", "_kafka_offset"), truncated_lsn=truncated_lsn)
+    plan = MergePlan(target, changes, columns, RECORD, truncated_lsn=truncated_lsn)
     if truncated_lsn is not None:
         return exchange_sql(plan)
     if net.between is None:

@@ -12,8 +12,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from open_data_contract_standard.model import CustomProperty, Role
+from open_data_contract_standard.model import Role
 
+from quality.custom import custom
 from quality.errors import ContractError
 from quality.protection import NONE, Protection
 
@@ -42,7 +43,7 @@ def audiences(roles: Iterable[Role], columns: Mapping[str, str | None]) -> tuple
     """
     found = tuple(
         _audience(f"roles[{place}] ({role.role})", role, columns) for place, role in enumerate(roles)
-        if _custom(role.customProperties, "shows") is not None
+        if custom(role.customProperties, "shows") is not None
     )  # fmt: skip
     names = [audience.role for audience in found]
     twice = sorted({name for name in names if names.count(name) > 1})
@@ -56,10 +57,10 @@ def _audience(where: str, role: Role, columns: Mapping[str, str | None]) -> Audi
         raise ContractError(f"{where}: a role that is shown something has a name of a-z, 0-9 and _")
     if role.access not in (None, "read"):
         raise ContractError(f"{where}: access is {role.access!r}; what a role is shown it may read")
-    shown = _shown(where, _custom(role.customProperties, "shows"), columns)
-    words = _words(where, _custom(role.customProperties, "protect"), columns)
+    shown = _shown(where, custom(role.customProperties, "shows"), columns)
+    words = _words(where, custom(role.customProperties, "protect"), columns)
     done = {name: words.get(name, words.get(columns[name] or "")) for name in shown}
-    rows = _custom(role.customProperties, "rows")
+    rows = custom(role.customProperties, "rows")
     if rows is not None and (not isinstance(rows, str) or not rows.strip()):
         raise ContractError(f"{where}: rows is {rows!r}, not a condition")
     kept = {name: PROTECTIONS[word] for name, word in done.items() if word != "drop"}
@@ -91,7 +92,3 @@ def _words(where: str, said: Any, columns: Mapping[str, str | None]) -> Mapping[
         if word not in WORDS:
             raise ContractError(f"{where}: protect of {name} is {word!r}, not one of {', '.join(WORDS)}")
     return {f"{name}": f"{word}" for name, word in said.items()}
-
-
-def _custom(properties: list[CustomProperty] | None, name: str) -> Any:
-    return next((p.value for p in properties or () if p.property == name), None)

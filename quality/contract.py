@@ -25,6 +25,7 @@ from open_data_contract_standard.model import (
 from quality import protection
 from quality.audience import Audience, audiences
 from quality.checks import Check, checks_of
+from quality.custom import custom
 from quality.errors import ContractError
 from quality.protection import Protection
 
@@ -124,7 +125,7 @@ def contract_of(document: OpenDataContractStandard) -> Contract:
               if p.property in ("freshness", "retention")}  # fmt: skip
     members = (document.team if isinstance(document.team, list) else (document.team and document.team.members)) or []
     roles = {(member.role or "").lower(): member.username for member in members}
-    defaults = protection.by_class(_custom(table.customProperties, protection.BY_CLASS))
+    defaults = protection.by_class(custom(table.customProperties, protection.BY_CLASS))
     columns = tuple(_column(found, place, defaults) for place, found in enumerate(table.properties or [], 1))
     if not columns:
         raise ContractError("schema[0].properties: a table has columns")
@@ -148,7 +149,7 @@ def contract_of(document: OpenDataContractStandard) -> Contract:
 
 
 def _blocking(table: SchemaObject) -> bool:
-    said = _custom(table.customProperties, "blocking", False)
+    said = custom(table.customProperties, "blocking", False)
     if not isinstance(said, bool):
         raise ContractError(f"schema[0].customProperties: blocking is {said!r}, not true or false")
     return said
@@ -180,7 +181,7 @@ def _column(found: SchemaProperty, place: int, defaults: Mapping[str, Protection
     if action == "null" and required:
         raise ContractError(f"{where}: onViolation is null, which a column that is required can't be")
     default = defaults.get(found.classification or "")
-    protected = protection.own(where, _custom(found.customProperties, protection.OWN, ...), default)
+    protected = protection.own(where, custom(found.customProperties, protection.OWN, ...), default)
     protection.check(where, protected, bool(key), found.physicalType, found.logicalType)
     return Column(
         name=name, physical=found.physicalType, logical=found.logicalType, key=max(key, 0), required=required,
@@ -210,17 +211,13 @@ def _rule(where: str, found: DataQuality) -> Rule:
 
 
 def _action(where: str, properties: list[CustomProperty] | None) -> Action:
-    said = _custom(properties, "onViolation", "warn")
+    said = custom(properties, "onViolation", "warn")
     # YAML's own null isn't the word.
     action: Any = "null" if said is None else said
     if action not in ACTIONS:
         raise ContractError(f"{where}: onViolation is {said!r}, not one of {', '.join(ACTIONS)}")
     found: Action = action
     return found
-
-
-def _custom(properties: list[CustomProperty] | None, name: str, default: Any = None) -> Any:
-    return next((p.value for p in properties or () if p.property == name), default)
 
 
 def _check_pattern(where: str, pattern: str) -> None:

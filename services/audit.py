@@ -17,12 +17,12 @@ from typing import Any
 
 import pyarrow as pa
 from pyiceberg.catalog import Catalog
-from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 from pyiceberg.expressions import AlwaysTrue, BooleanExpression, GreaterThanOrEqual
 from pyiceberg.schema import Schema
 from pyiceberg.types import NestedField, StringType, TimestamptzType
 
 from pipelines.deadletters import NAMESPACE
+from services.verify.lake import own_table
 
 TABLE = "audit"
 BEGUN, DONE, FAILED = "begun", "done", "failed"
@@ -88,10 +88,8 @@ def entries(catalog: Catalog, since: datetime | None = None) -> list[Entry]:
     where: BooleanExpression = AlwaysTrue()
     if since is not None:
         where = GreaterThanOrEqual(term="at", value=since.isoformat())
-    try:
-        rows = catalog.load_table((NAMESPACE, TABLE)).scan(where).to_arrow().to_pylist()
-    except (NoSuchTableError, NoSuchNamespaceError):
-        return []
+    table = own_table(catalog, TABLE)
+    rows = [] if table is None else table.scan(where).to_arrow().to_pylist()
     ends = {row["id"]: row for row in rows if row["step"] != BEGUN}
     found = [_entry(row, ends.get(row["id"])) for row in rows if row["step"] == BEGUN]
     return sorted(found, key=lambda entry: entry.at, reverse=True)

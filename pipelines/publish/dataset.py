@@ -12,18 +12,19 @@ from pyspark.sql import functions as F
 from pipelines import evolve
 from pipelines.describe import comment_of
 from pipelines.errors import StopPipeline
+from pipelines.fold import RECORD
 from pipelines.iceberg import LakeTable
+from pipelines.keys import place_of
 from pipelines.protect import Vault, has_text, mask, text_of
+from pipelines.protected import KEYED
 from quality.audience import Audience
 from quality.contract import Contract
 
 OF, ROLE, DEFINITION = "lakehouse.published-of", "lakehouse.published-role", "lakehouse.published-definition"
 # Column to what was done to its values, as JSON.
 MASKED = "lakehouse.published-protected"
-# Which record wrote a row: there is one row of it at most, in the table and here.
-POSITION = ("_kafka_partition", "_kafka_offset")
-TECHNICAL = (*POSITION, "_committed_at")
-KEYED = ("hash", "tokenise")
+# Of the record that wrote a row there is one row at most, in the table and here.
+TECHNICAL = (*RECORD, "_committed_at")
 
 
 @dataclass(frozen=True)
@@ -101,6 +102,6 @@ class Dataset:
                 raise StopPipeline(
                     f"{'.'.join(self.name)}: {name} is {has[name]}, which has no text that could be protected: drop it"
                 )
-            text, place = text_of(value, has[name]), f"{self.contract.source_name}.{name}"
+            text, place = text_of(value, has[name]), place_of(self.contract.table, name)
             # Without keys there are only masks.
             yield (mask(text) if vault is None else vault.protected(text, how, place)).alias(name)

@@ -6,20 +6,20 @@ were changed, deleted, or aren't to be shown any longer. That takes no key, and 
 """
 
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
 from pipelines import ledger
+from pipelines.describe import comment
+from pipelines.fold import RECORD
 from pipelines.iceberg import TABLE_PROPERTIES, Lake, LakeTable
 from pipelines.identifiers import literal, quote, quote_path
 from pipelines.merge import commit
 from pipelines.protect import Vault
-from pipelines.publish.dataset import DEFINITION, POSITION, TECHNICAL, Dataset
+from pipelines.publish.dataset import DEFINITION, TECHNICAL, Dataset
 from pipelines.session import CATALOG
 
 SNAPSHOT = "lakehouse.published-snapshot"
@@ -83,12 +83,12 @@ class Refresher:
         )
         made = self._lake.table(namespace, name)
         assert made is not None
-        made.alter([partial(_comment, comments=dataset.comments(table))], {})
+        made.alter([partial(comment, comments=dataset.comments(table))], {})
         self._expire(made, timedelta(), 1)
 
     def _bring(self, dataset: Dataset, table: LakeTable, has: LakeTable) -> None:
         columns = [quote(column) for column in (*dataset.columns(table), *TECHNICAL)]
-        same = " AND ".join(f"t.{quote(column)} = c.{quote(column)}" for column in POSITION)
+        same = " AND ".join(f"t.{quote(column)} = c.{quote(column)}" for column in RECORD)
         values = ", ".join(f"c.{column}" for column in columns)
         statement = (
             f"MERGE INTO {has.sql_name} AS t USING {self._view(dataset, table)} AS c ON {same}\n"
@@ -145,9 +145,3 @@ def _only_changes(table: LakeTable, since: int) -> bool:
         parent = snapshot.parentId()
         snapshot = None if parent is None else table.java.snapshot(parent)
     return snapshot is not None
-
-
-def _comment(update: Any, comments: Mapping[str, str | None]) -> Any:
-    for name, comment in comments.items():
-        update = update.updateColumnDoc(name, comment)
-    return update

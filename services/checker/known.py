@@ -8,18 +8,17 @@ from typing import Any
 
 import pyarrow as pa
 from pyiceberg.catalog import Catalog
-from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 from pyiceberg.expressions import BooleanExpression, GreaterThanOrEqual, In
 from pyiceberg.schema import Schema
-from pyiceberg.table import Table
 from pyiceberg.types import BooleanType, NestedField, StringType, TimestamptzType
 
 from pipelines.checks.record import REQUESTS, RESULTS, RUNS
 from pipelines.deadletters import NAMESPACE
+from services.verify.lake import own_table
 
 # What was asked earlier than this ago, nobody waits for any more.
 PATIENCE = timedelta(hours=1)
-_RUN = ("run", "table", "snapshot_id", "contract", "started_at", "seconds", "success", "asked", "failed", "not_asked",
+RUN = ("run", "table", "snapshot_id", "contract", "started_at", "seconds", "success", "asked", "failed", "not_asked",
         "request", "error")  # fmt: skip
 _RESULT = ("run", "table", "name", "kind", "column", "success", "since", "elements", "unexpected", "observed", "error")
 _REQUEST = Schema(
@@ -135,7 +134,7 @@ def open_requests(catalog: Catalog) -> list[Request]:
 
 def requested(catalog: Catalog) -> int | None:
     """The newest snapshot of what is asked: another one, if something came since."""
-    table = _table(catalog, REQUESTS)
+    table = own_table(catalog, REQUESTS)
     snapshot = table.current_snapshot() if table is not None else None
     return snapshot.snapshot_id if snapshot is not None else None
 
@@ -147,23 +146,16 @@ def document(catalog: Catalog, runs: Iterable[str]) -> Mapping[str, str]:
 
 
 def _runs(catalog: Catalog, where: BooleanExpression | None) -> Iterator[KnownRun]:
-    for row in _rows(catalog, RUNS, _RUN, where):
+    for row in _rows(catalog, RUNS, RUN, where):
         yield KnownRun(**row)
 
 
 def _rows(
     catalog: Catalog, name: str, columns: tuple[str, ...], where: BooleanExpression | None
 ) -> list[dict[str, Any]]:
-    table = _table(catalog, name)
+    table = own_table(catalog, name)
     if table is None:
         return []
     scan = table.scan(selected_fields=columns) if where is None else table.scan(where, selected_fields=columns)
     found: list[dict[str, Any]] = scan.to_arrow().to_pylist()
     return found
-
-
-def _table(catalog: Catalog, name: str) -> Table | None:
-    try:
-        return catalog.load_table((NAMESPACE, name))
-    except (NoSuchTableError, NoSuchNamespaceError):
-        return None

@@ -1,15 +1,14 @@
 """`lakehouse audit`: who did what to the lake, and why."""
 
 from dataclasses import asdict
-from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
 from rich.table import Table
 
 from services.audit import entries
-from services.cli.letters import Since, parse_since
-from services.cli.output import UNUSABLE, expected_errors, fail, out, print_json
+from services.cli.letters import Since, moment
+from services.cli.output import expected_errors, out, print_json
 from services.verify.lake import open_catalog
 from services.verify.settings import StackSettings
 
@@ -31,12 +30,9 @@ def audit(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """List actions."""
-    try:
-        moment = parse_since(since, datetime.now(UTC)) if since else None
-    except ValueError:
-        fail(f"--since {since} is neither like 15m, 2h, 1d nor ISO 8601", UNUSABLE, as_json)
+    begun = moment("--since", since, as_json)
     with expected_errors(as_json):
-        found = entries(open_catalog(StackSettings.load()), moment)
+        found = entries(open_catalog(StackSettings.load()), begun)
     if as_json:
         print_json({"actions": [asdict(entry) for entry in found]})
         return

@@ -29,11 +29,15 @@ def wanted(
         named = frozenset(parse_position([text]) for text in positions or ())
     except ValueError as error:
         fail(str(error), UNUSABLE, as_json)
+    return Wanted(named, topic, reason, moment("--since", since, as_json), key, states)
+
+
+def moment(option: str, text: str | None, as_json: bool) -> datetime | None:
+    """When an option says (:func:`parse_since`), if it is given; leaves with a message if that can't be read."""
     try:
-        moment = parse_since(since, datetime.now(UTC)) if since else None
+        return parse_since(text, datetime.now(UTC)) if text else None
     except ValueError:
-        fail(f"--since {since} is neither like 15m, 2h, 1d nor ISO 8601", UNUSABLE, as_json)
-    return Wanted(named, topic, reason, moment, key, states)
+        fail(f"{option} {text} is neither like 15m, 2h, 1d nor ISO 8601", UNUSABLE, as_json)
 
 
 def parse_since(text: str, now: datetime) -> datetime:

@@ -1,14 +1,13 @@
 """`lakehouse lineage`: where data comes from, and where it goes."""
 
-from datetime import UTC, datetime
 from enum import Enum
 from typing import Annotated, Any
 
 import typer
 from rich.table import Table
 
-from services.cli.letters import parse_since
-from services.cli.output import UNUSABLE, expected_errors, fail, out, print_json
+from services.cli.letters import moment
+from services.cli.output import expected_errors, out, print_json
 from services.lineage.ask import Asking
 from services.lineage.draw import DOWNSTREAM, UPSTREAM, graphviz, indexed, label, mermaid, tree, within
 from services.lineage.settings import LineageEndpoint
@@ -51,10 +50,7 @@ def show(
 ) -> None:
     """Show a graph."""
     directions = [d for d, asked in ((UPSTREAM, upstream), (DOWNSTREAM, downstream)) if asked] or [UPSTREAM, DOWNSTREAM]
-    try:
-        when = parse_since(at, datetime.now(UTC)) if at else None
-    except ValueError:
-        fail(f"--at {at} is neither like 15m, 2h, 1d nor ISO 8601", UNUSABLE, as_json)
+    when = moment("--at", at, as_json)
     with expected_errors(as_json), Asking(LineageEndpoint.load()) as asking:
         found = asking.find(name)
         nodes = within(indexed(asking.graph(found, when)), found.node, directions)

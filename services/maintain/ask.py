@@ -9,7 +9,6 @@ from typing import Any
 
 import pyarrow as pa
 from pyiceberg.catalog import Catalog
-from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 from pyiceberg.expressions import In
 from pyiceberg.schema import Schema
 from pyiceberg.types import BooleanType, NestedField, StringType, TimestamptzType
@@ -17,6 +16,7 @@ from pyiceberg.types import BooleanType, NestedField, StringType, TimestamptzTyp
 from pipelines.deadletters import NAMESPACE
 from pipelines.maintenance.record import ANSWERED, HISTORY, REQUESTS
 from services.errors import LakehouseError
+from services.verify.lake import own_table
 from services.verify.progress import OnProgress, Progress, silent
 
 POLL_SECONDS = 1.0
@@ -83,9 +83,8 @@ def ask(
 
 
 def _rows(catalog: Catalog, identifiers: list[str]) -> Iterator[dict[str, Any]]:
-    try:
-        table = catalog.load_table((NAMESPACE, HISTORY))
-    except (NoSuchTableError, NoSuchNamespaceError):
+    table = own_table(catalog, HISTORY)
+    if table is None:
         return
     rows = table.scan(row_filter=In(term="request", literals=set(identifiers))).to_arrow().to_pylist()
     yield from sorted(rows, key=lambda row: row["at"])

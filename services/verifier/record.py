@@ -11,7 +11,6 @@ from typing import Any
 
 import pyarrow as pa
 from pyiceberg.catalog import Catalog
-from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
@@ -19,6 +18,7 @@ from pyiceberg.types import LongType, NestedField, StringType, TimestamptzType
 
 from services.verifier.rounds import Finding, Mark, TableState
 from services.verify.errors import CannotVerify
+from services.verify.lake import own_table
 
 VERIFICATION = ("lakehouse", "verification")
 SNAPSHOTS = 40
@@ -52,10 +52,8 @@ def write(catalog: Catalog, states: Iterable[TableState]) -> None:
 
 def read(catalog: Catalog) -> list[TableState]:
     """What was last written: without the round that was under way."""
-    try:
-        rows: list[Row] = catalog.load_table(VERIFICATION).scan().to_arrow().to_pylist()
-    except (NoSuchTableError, NoSuchNamespaceError):
-        return []
+    table = own_table(catalog, VERIFICATION[1])
+    rows: list[Row] = [] if table is None else table.scan().to_arrow().to_pylist()
     return [state(row) for row in sorted(rows, key=lambda row: row["table"])]
 
 

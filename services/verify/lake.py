@@ -15,13 +15,14 @@ from pyiceberg.table.snapshots import Snapshot as LakeSnapshot
 from requests.exceptions import RequestException
 
 from pipelines import ledger
+from pipelines.deadletters import NAMESPACE
+from pipelines.deadletters import TABLE as DEAD_LETTERS
 from services.verify import functions
 from services.verify.errors import Unreachable
 from services.verify.quoting import literal
 from services.verify.settings import StackSettings
 
 LSN_COLUMN = "_lsn"
-DEAD_LETTERS = ("lakehouse", "dead_letters")
 
 
 @dataclass(frozen=True)
@@ -79,12 +80,17 @@ def tables(catalog: Catalog, settings: StackSettings) -> Iterator[Table]:
         raise Unreachable("The Iceberg catalog", settings.catalog_uri, type(error).__name__) from error
 
 
-def dead_letters(catalog: Catalog) -> Table | None:
-    """The table of dead letters, or None while there hasn't been one."""
+def own_table(catalog: Catalog, name: str) -> Table | None:
+    """A table of the platform itself, or None while there hasn't been anything to keep in it."""
     try:
-        return catalog.load_table(DEAD_LETTERS)
+        return catalog.load_table((NAMESPACE, name))
     except (NoSuchTableError, NoSuchNamespaceError):
         return None
+
+
+def dead_letters(catalog: Catalog) -> Table | None:
+    """The table of dead letters, or None while there hasn't been one."""
+    return own_table(catalog, DEAD_LETTERS)
 
 
 def lineage(table: Table) -> Iterator[LakeSnapshot]:

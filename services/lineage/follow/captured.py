@@ -1,6 +1,7 @@
 """Captured: that a topic is made of a table of the source. One run for each schema that the table has had."""
 
 from collections.abc import Iterator
+from datetime import datetime
 
 from openlineage.client.event_v2 import RunEvent
 
@@ -8,7 +9,6 @@ from lineage import facets
 from lineage.events import COMPLETE, RUNNING, START, event, run_id
 from lineage.names import job
 from services.lineage.follow.world import Mirrored, State, World, committed_at
-from services.verify.lake import lineage
 
 
 class Captured:
@@ -23,19 +23,18 @@ class Captured:
             before = told.get(table.topic)
             if isinstance(before, dict) and before["columns"] == table.columns():
                 continue
-            newest = next(iter(lineage(table.table)), None)
+            newest = table.table.current_snapshot()
             if newest is None:
                 continue
             began = committed_at(newest)
             run = run_id(began, "capture", table.identity)
-            events = list(_events(table, run, before["run"] if isinstance(before, dict) else None))
+            events = list(_events(table, began, run, before["run"] if isinstance(before, dict) else None))
             told = {**told, table.topic: {"columns": table.columns(), "run": run}}
             yield events, told
 
 
-def _events(table: Mirrored, run: str, before: str | None) -> Iterator[RunEvent]:
-    newest = next(iter(lineage(table.table)))
-    at, does = committed_at(newest), job("capture", table.name)
+def _events(table: Mirrored, at: datetime, run: str, before: str | None) -> Iterator[RunEvent]:
+    does = job("capture", table.name)
     kind = facets.job_type(True, "DEBEZIUM", f"Writes each change of {table.source.name} to {table.topic}.")
     if before is not None:
         yield event(COMPLETE, at, before, does)

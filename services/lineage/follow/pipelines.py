@@ -12,7 +12,6 @@ from lineage.names import job
 from pipelines import ledger
 from services.lineage.follow.commits import parent_run
 from services.lineage.follow.world import SPARK, State, World
-from services.verify.lake import lineage
 from services.verify.position import kafka
 
 
@@ -26,7 +25,7 @@ class Pipelines:
         known = list(state.get("known") or [])  # type: ignore[call-overload]
         found = {}
         for table in world.mirrored:
-            newest = next(iter(lineage(table.table)), None)
+            newest = table.table.current_snapshot()
             summary = newest.summary.additional_properties if newest and newest.summary else {}
             if ledger.PIPELINE in summary:
                 found[summary[ledger.PIPELINE]] = True

@@ -6,11 +6,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from openlineage.client.event_v2 import RunEvent
-from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 from pyiceberg.expressions import AlwaysTrue, BooleanExpression, GreaterThanOrEqual
 
-from pipelines.deadletters import NAMESPACE
 from services.lineage.follow.world import State, World
+from services.verify.lake import own_table
 
 Row = dict[str, Any]
 # Rows are dated when work began or ended, and written some time later.
@@ -28,12 +27,9 @@ class Records:
 
     def look(self, world: World, state: State) -> Iterator[tuple[list[RunEvent], State]]:
         """See Reader. State: the snapshot that was read, the newest row's date, and which of the last rows are told."""
-        try:
-            table = world.catalog.load_table((NAMESPACE, self.name))
-        except (NoSuchTableError, NoSuchNamespaceError):
-            return
-        snapshot = table.current_snapshot()
-        if snapshot is None or snapshot.snapshot_id == state.get("snapshot"):
+        table = own_table(world.catalog, self.name)
+        snapshot = table.current_snapshot() if table is not None else None
+        if table is None or snapshot is None or snapshot.snapshot_id == state.get("snapshot"):
             return
         where: BooleanExpression = AlwaysTrue()
         if state.get("at"):

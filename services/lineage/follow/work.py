@@ -12,19 +12,16 @@ from lineage.names import job
 from pipelines import actions, resyncs
 from pipelines.checks.record import RUNS
 from pipelines.maintenance.record import ANSWERED, HISTORY
-from services.checker.known import KnownRun, with_results
+from services.checker.known import RUN, KnownRun, with_results
 from services.lineage.follow.records import Records, Row
 from services.lineage.follow.world import SPARK, Mirrored, World, committed_at
 from services.resync.requests import START as BEGUN
 from services.verify.lake import lineage
 
-_RUN = ("run", "table", "snapshot_id", "contract", "started_at", "seconds", "success", "asked", "failed", "not_asked",
-        "request", "error")  # fmt: skip
-
 
 def checks() -> Records:
     """Checks of contracts. One that finds a broken promise is complete; one that couldn't ask has failed."""
-    return Records(RUNS, "started_at", _RUN, _checks)
+    return Records(RUNS, "started_at", RUN, _checks)
 
 
 def maintenance() -> Records:

@@ -10,6 +10,7 @@ from typing import Protocol
 import pyspark
 from openlineage.client.event_v2 import RunEvent
 from openlineage.client.generated.base import RunFacet
+from openlineage.client.generated.column_lineage_dataset import Transformation
 from pyiceberg.catalog import Catalog
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
@@ -17,13 +18,14 @@ from pyiceberg.table.snapshots import Snapshot
 
 from lineage import facets, names
 from lineage.events import Read, Written
-from lineage.facets import IDENTITY, Facets, Transformation
+from lineage.facets import IDENTITY, Facets
 from lineage.names import Name
 from pipelines.deadletters import NAMESPACE, TOPIC
 from pipelines.deadletters import TABLE as DEAD_LETTERS
 from pipelines.describe import CLASSES, COMMENT, OWNER, PROTECTED, STEWARD
 from pipelines.fold import TECHNICAL
 from services.lineage.settings import LineageSettings
+from services.maintain.tables import source_of
 from services.verify.lake import open_catalog, tables
 
 State = dict[str, object]
@@ -61,7 +63,7 @@ class World:
     def mirrored(self) -> list["Mirrored"]:
         """The tables that mirror one of the source."""
         found = tables(self.catalog, self.settings)
-        return [Mirrored(self, table) for table in found if "lakehouse.source-table" in table.properties]
+        return [Mirrored(self, table, source) for table in found if (source := source_of(table)) is not None]
 
     def of_topic(self, topic: str) -> "Mirrored | None":
         """The table that mirrors a topic."""
@@ -94,10 +96,11 @@ class World:
 
 @dataclass(frozen=True)
 class Mirrored:
-    """A table of the lake that mirrors one of the source."""
+    """A table of the lake that mirrors one of the source (schema and name)."""
 
     world: World
     table: Table
+    source_table: tuple[str, str]
 
     @property
     def name(self) -> str:
@@ -127,9 +130,8 @@ class Mirrored:
     @property
     def source(self) -> Name:
         """The source's table."""
-        at, properties = self.world.settings, self.table.properties
-        return names.postgres(at.source_db_host, at.source_db_port, at.source_db_name,
-                              properties["lakehouse.source-schema"], properties["lakehouse.source-table"])  # fmt: skip
+        at = self.world.settings
+        return names.postgres(at.source_db_host, at.source_db_port, at.source_db_name, *self.source_table)
 
     @property
     def read_topic(self) -> Read:
