@@ -23,6 +23,7 @@ from open_data_contract_standard.model import (
 )
 
 from quality import protection
+from quality.audience import Audience, audiences
 from quality.checks import Check, checks_of
 from quality.errors import ContractError
 from quality.protection import Protection
@@ -76,7 +77,7 @@ class Rule:
 class Contract:
     """One table's. ``table``: schema and name in the source; ``rules``: of every row, ``checks``: of the whole table;
     ``freshness_seconds``, ``retention_seconds``: what the service level says, if it does. ``blocking``: nobody may see
-    what breaks it.
+    what breaks it. ``audiences``: the roles that are shown a part of it (:mod:`quality.audience`).
     """
 
     table: tuple[str, str]
@@ -91,6 +92,7 @@ class Contract:
     freshness_seconds: float | None = None
     retention_seconds: float | None = None
     blocking: bool = False
+    audiences: tuple[Audience, ...] = ()
 
     @property
     def source_name(self) -> str:
@@ -141,6 +143,7 @@ def contract_of(document: OpenDataContractStandard) -> Contract:
         owner=roles.get("owner"), steward=roles.get("steward"),
         freshness_seconds=levels.get("freshness"), retention_seconds=levels.get("retention"),
         blocking=_blocking(table),
+        audiences=audiences(document.roles or (), {c.name: c.classification for c in columns}),
     )  # fmt: skip
 
 

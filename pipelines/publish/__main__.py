@@ -1,0 +1,88 @@
+"""`python -m pipelines.publish`: keep the datasets of all roles up to date until SIGTERM; the exit code.
+
+Without a contract that shows somebody something it does nothing, and has no Spark.
+"""
+
+import os
+import signal
+import sys
+from pathlib import Path
+from threading import Event
+from types import FrameType
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from structlog.stdlib import BoundLogger
+
+from pipelines.errors import PipelineError, in_a_line
+from pipelines.log import json_log
+from pipelines.protect import Vault
+from pipelines.protected import keys_for
+from pipelines.publish.dataset import Dataset
+from pipelines.publish.refresh import Refresher
+from pipelines.publish.settings import PublishSettings
+from pipelines.session import leave, start_session
+from quality import odcs
+from quality.errors import ContractError
+
+
+def main() -> int:
+    """See the module."""
+    log, stop = json_log(), Event()
+
+    def ask_to_stop(_number: int, _frame: FrameType | None) -> None:
+        stop.set()
+
+    signal.signal(signal.SIGTERM, ask_to_stop)
+    signal.signal(signal.SIGINT, ask_to_stop)
+    settings = PublishSettings()
+    try:
+        contracts = odcs.load(settings.contracts)
+        keys = keys_for(contracts.values(), settings.protection_key)
+    except ContractError as error:
+        log.error("bad_spec", error=str(error))
+        return 1
+    os.environ.pop("PROTECTION_KEY", None)
+    datasets = [Dataset(settings.source_name, c, audience) for c in contracts.values() for audience in c.audiences]
+    alive = settings.state_dir / "alive"
+    if not datasets:
+        log.info("nothing_to_publish")
+        while not stop.wait(settings.publish_seconds):
+            alive.touch()
+        return 0
+    spark = start_session(settings, f"publish {settings.source_name}", ui=False)
+    spark.sparkContext.setLogLevel("WARN")
+    refresher = Refresher(spark, settings.published, None if keys is None else Vault.of(spark, keys))
+    _look(refresher, datasets, settings, stop, alive, log)
+    spark.stop()
+    leave(0)
+
+
+def _look(
+    refresher: Refresher, datasets: list[Dataset], settings: PublishSettings, stop: Event, alive: Path,
+    log: BoundLogger,
+) -> None:  # fmt: skip
+    trouble: dict[str, str] = {}
+    pause = 0.0
+    while not stop.wait(pause):
+        pause = settings.publish_seconds
+        for dataset in datasets:
+            alive.touch()
+            name = ".".join(dataset.name)
+            try:
+                done = refresher.refresh(dataset)
+                trouble.pop(name, None)
+            except (PipelineError, PySparkException, Py4JError) as error:
+                said = str(error) if isinstance(error, PipelineError) else in_a_line(error)
+                if trouble.get(name) != said:
+                    log.error("not_published", dataset=name, why=said)
+                trouble[name] = said
+                continue
+            if done is not None:
+                log.info("published", dataset=name, of=done.snapshot, anew=done.anew, ms=round(done.seconds * 1000))
+            if stop.is_set():
+                return
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,106 @@
+"""Dataset: one role's part of one table, and how it is told that the definition has changed."""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from pipelines import evolve
+from pipelines.describe import comment_of
+from pipelines.errors import StopPipeline
+from pipelines.iceberg import LakeTable
+from pipelines.protect import Vault, has_text, mask, text_of
+from quality.audience import Audience
+from quality.contract import Contract
+
+OF, ROLE, DEFINITION = "lakehouse.published-of", "lakehouse.published-role", "lakehouse.published-definition"
+# Column to what was done to its values, as JSON.
+MASKED = "lakehouse.published-protected"
+# Which record wrote a row: there is one row of it at most, in the table and here.
+POSITION = ("_kafka_partition", "_kafka_offset")
+TECHNICAL = (*POSITION, "_committed_at")
+KEYED = ("hash", "tokenise")
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """What a role is shown of the table that a contract is of."""
+
+    source: str
+    contract: Contract
+    audience: Audience
+
+    @property
+    def mirrored(self) -> tuple[str, str]:
+        """Namespace and name of the table in the lake."""
+        schema, name = self.contract.table
+        return evolve.lake_namespace(self.source, schema), name
+
+    @property
+    def name(self) -> tuple[str, str]:
+        """Namespace and name of the dataset."""
+        namespace, name = self.mirrored
+        return f"{self.audience.role}_{namespace}", name
+
+    def location(self, root: str) -> str:
+        """Where it is: below the one prefix that its role may read."""
+        namespace, name = self.mirrored
+        return f"{root}/{self.audience.role}/{namespace}/{name}"
+
+    def columns(self, table: LakeTable) -> list[str]:
+        """Those that the role is shown, as far as the table has them."""
+        return [name for name in self.audience.columns if name in table.column_types]
+
+    def definition(self, table: LakeTable, vault: Vault | None) -> str:
+        """Another one for everything that makes rows that are there already look otherwise."""
+        keyed = any(how in KEYED for how in self.audience.columns.values())
+        if keyed and vault is None:
+            raise StopPipeline(
+                f"{'.'.join(self.name)} has columns that take a key, and there is none: set PROTECTION_KEY in .env"
+            )
+        has = table.column_types
+        said = [
+            str(table.java.uuid()), [[name, has.get(name), how] for name, how in self.audience.columns.items()],
+            self.audience.rows, vault.keys.fingerprint if keyed and vault else None,
+        ]  # fmt: skip
+        return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:16]
+
+    def comments(self, table: LakeTable) -> dict[str, str | None]:
+        """Column to what is said of it."""
+        return {
+            name: comment_of(column, self.audience.columns[name])
+            for name in self.columns(table) if (column := self.contract.column(name)) is not None
+        }  # fmt: skip
+
+    def properties(self, definition: str) -> dict[str, str]:
+        """What the dataset's table says of itself."""
+        done: Mapping[str, Any] = {name: how for name, how in self.audience.columns.items() if how}
+        of = ".".join(self.mirrored)
+        return {
+            OF: of, ROLE: self.audience.role, DEFINITION: definition, MASKED: json.dumps(done),
+            "comment": f"What {self.audience.role} is shown of {of}.",
+        }  # fmt: skip
+
+    def rows(self, frame: DataFrame, table: LakeTable, vault: Vault | None) -> DataFrame:
+        """Rows of the table as the role is shown them."""
+        shown = frame if self.audience.rows is None else frame.where(F.expr(f"({self.audience.rows}) IS TRUE"))
+        return shown.select(*self._select(table, vault), *TECHNICAL)
+
+    def _select(self, table: LakeTable, vault: Vault | None) -> Iterator[Column]:
+        has = table.column_types
+        for name in self.columns(table):
+            how, value = self.audience.columns[name], F.col(f"`{name.replace('`', '``')}`")
+            if how is None:
+                yield value
+                continue
+            if not has_text(has[name]):
+                raise StopPipeline(
+                    f"{'.'.join(self.name)}: {name} is {has[name]}, which has no text that could be protected: drop it"
+                )
+            text, place = text_of(value, has[name]), f"{self.contract.source_name}.{name}"
+            # Without keys there are only masks.
+            yield (mask(text) if vault is None else vault.protected(text, how, place)).alias(name)

@@ -1,0 +1,151 @@
+"""Refresh: bring a dataset to what its table is now, in one commit that says of which snapshot it is.
+
+A row has the position of the record that wrote it, and another one whenever it changes. So what the dataset lacks are
+the positions that it hasn't got, and what it has too much are those that the table hasn't got any more, whether rows
+were changed, deleted, or aren't to be shown any longer. That takes no key, and the same again changes nothing.
+"""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from pipelines import ledger
+from pipelines.iceberg import TABLE_PROPERTIES, Lake, LakeTable
+from pipelines.identifiers import literal, quote, quote_path
+from pipelines.merge import commit
+from pipelines.protect import Vault
+from pipelines.publish.dataset import DEFINITION, POSITION, TECHNICAL, Dataset
+from pipelines.session import CATALOG
+
+SNAPSHOT = "lakehouse.published-snapshot"
+# Files of a dataset beyond which it is rewritten; how long its history is kept then.
+MOST_FILES, MOST_DELETES, KEPT_HOURS = 32, 16, 24
+
+
+@dataclass(frozen=True)
+class Refreshed:
+    """What was done. ``anew``: the dataset was made again: its definition has changed, or values without a record."""
+
+    snapshot: int
+    anew: bool
+    seconds: float
+
+
+@dataclass
+class Refresher:
+    """Keeps datasets up to date. Used by one thread at a time. ``root``: below which they are; None: where the catalog
+    has its tables.
+    """
+
+    spark: SparkSession
+    root: str | None
+    vault: Vault | None
+    _lake: Lake = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._lake = Lake(self.spark)
+
+    def refresh(self, dataset: Dataset) -> Refreshed | None:
+        """Bring a dataset up to date; None: it was, or the lake hasn't got its table yet. Raises StopPipeline."""
+        began = time.monotonic()
+        table, has = self._lake.table(*dataset.mirrored), self._lake.table(*dataset.name)
+        if table is None or table.snapshot_id is None:
+            return None
+        definition = dataset.definition(table, self.vault)
+        if has is not None and has.properties.get(DEFINITION) == definition:
+            reached = published(has)
+            if reached == table.snapshot_id:
+                return None
+            if reached is not None and _only_changes(table, reached):
+                self._bring(dataset, table, has)
+                self._tidy(has)
+                return Refreshed(table.snapshot_id, False, time.monotonic() - began)
+        self._make(dataset, table, definition)
+        return Refreshed(table.snapshot_id, True, time.monotonic() - began)
+
+    def _make(self, dataset: Dataset, table: LakeTable, definition: str) -> None:
+        """Readers have the dataset as it was until it is as it shall be; then nothing is left of what it was."""
+        namespace, name = dataset.name
+        self.spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {quote_path((CATALOG, namespace))}")
+        said = {**TABLE_PROPERTIES, **dataset.properties(definition)}
+        properties = ", ".join(f"{literal(key)} = {literal(value)}" for key, value in said.items())
+        location = "" if self.root is None else f"LOCATION {literal(dataset.location(self.root))} "
+        commit(
+            self.spark,
+            f"CREATE OR REPLACE TABLE {quote_path((CATALOG, namespace, name))} USING iceberg {location}"
+            f"TBLPROPERTIES ({properties}) AS SELECT * FROM {self._view(dataset, table)}",
+            _summary(table),
+        )
+        made = self._lake.table(namespace, name)
+        assert made is not None
+        made.alter([partial(_comment, comments=dataset.comments(table))], {})
+        self._expire(made, "current_timestamp()", 1)
+
+    def _bring(self, dataset: Dataset, table: LakeTable, has: LakeTable) -> None:
+        columns = [quote(column) for column in (*dataset.columns(table), *TECHNICAL)]
+        same = " AND ".join(f"t.{quote(column)} = c.{quote(column)}" for column in POSITION)
+        values = ", ".join(f"c.{column}" for column in columns)
+        statement = (
+            f"MERGE INTO {has.sql_name} AS t USING {self._view(dataset, table)} AS c ON {same}\n"
+            f"WHEN NOT MATCHED THEN INSERT ({', '.join(columns)}) VALUES ({values})\n"
+            "WHEN NOT MATCHED BY SOURCE THEN DELETE"
+        )
+        commit(self.spark, statement, _summary(table))
+
+    def _view(self, dataset: Dataset, table: LakeTable) -> str:
+        assert table.snapshot_id is not None
+        at = f"SELECT * FROM {quote_path((CATALOG, table.namespace, table.name))} VERSION AS OF {table.snapshot_id:d}"
+        shown: DataFrame = dataset.rows(self.spark.sql(at), table, self.vault)
+        shown.createOrReplaceTempView("shown")
+        return "shown"
+
+    def _tidy(self, has: LakeTable) -> None:
+        has.refresh()
+        files, deletes = (int(has.summary.get(f"total-{kind}-files", 0)) for kind in ("data", "delete"))
+        if files <= MOST_FILES and deletes <= MOST_DELETES:
+            return
+        name = quote_path((has.namespace, has.name))
+        self.spark.sql(
+            f"CALL {CATALOG}.system.rewrite_data_files(table => '{name}',"
+            " options => map('delete-file-threshold', '1', 'min-input-files', '2'))"
+        )
+        self._expire(has, f"current_timestamp() - INTERVAL {KEPT_HOURS} HOURS", 2)
+
+    def _expire(self, has: LakeTable, before: str, kept: int) -> None:
+        name = quote_path((has.namespace, has.name))
+        self.spark.sql(
+            f"CALL {CATALOG}.system.expire_snapshots(table => '{name}', older_than => {before}, retain_last => {kept})"
+        )
+
+
+def published(has: LakeTable) -> int | None:
+    """Of which snapshot of its table a dataset is."""
+    return next((int(summary[SNAPSHOT]) for summary in has.summaries() if SNAPSHOT in summary), None)
+
+
+def _summary(table: LakeTable) -> dict[str, str]:
+    return {SNAPSHOT: str(table.snapshot_id)}
+
+
+def _only_changes(table: LakeTable, since: int) -> bool:
+    """Whether all that has happened to a table since a snapshot gives changed rows another position, or changes none:
+    merged changes, and the same rows in other files. What fills a new column of older rows doesn't.
+    """
+    snapshot = table.java.currentSnapshot()
+    while snapshot is not None and int(snapshot.snapshotId()) != since:
+        summary = dict(snapshot.summary())
+        if ledger.OFFSETS not in summary and str(snapshot.operation()) != "replace":
+            return False
+        parent = snapshot.parentId()
+        snapshot = None if parent is None else table.java.snapshot(parent)
+    return snapshot is not None
+
+
+def _comment(update: Any, comments: Mapping[str, str | None]) -> Any:
+    for name, comment in comments.items():
+        update = update.updateColumnDoc(name, comment)
+    return update
