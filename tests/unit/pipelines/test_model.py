@@ -111,11 +111,10 @@ HOW = settings(
     cuts=st.lists(st.tuples(st.integers(0, 8), st.integers(0, 8), BETWEEN), min_size=1, max_size=5),
     few_records=st.sampled_from([0, 2, part.FEW_RECORDS]),
     listed=st.sampled_from([0, facts.MOST_LISTED]),
-    contract=st.sampled_from([None, TOKENISED]),
 )
 def test_the_table_equals_the_dictionary(
     spark: SparkSession, changes: list[tuple[Any, ...]], cuts: list[tuple[int, int, str]], few_records: int,
-    listed: int, contract: Contract | None,
+    listed: int,
 ) -> None:  # fmt: skip
     source, topic = Source(), Topic(spark)
     source.apply("write", 1, True)
@@ -123,8 +122,8 @@ def test_the_table_equals_the_dictionary(
         source.apply(*each)
     topic.batch(source.events)
     with patch.object(part, "FEW_RECORDS", few_records), patch.object(facts, "MOST_LISTED", listed):
-        _run(topic, cuts, contract)
-    found = {key: (name, document) for key, name, document in _clear(topic, contract)}
+        _run(topic, cuts)
+    found = {key: (name, document) for key, name, document in topic.rows()}
     uncertain = _keys_of_letters(topic)
     for key in found.keys() | source.rows.keys():
         if key not in uncertain:
@@ -143,9 +142,9 @@ def _clear(topic: Topic, contract: Contract | None) -> list[tuple[Any, ...]]:
     return [(key, *(value and read(value) for value in values)) for key, *values in topic.rows()]
 
 
-def _run(topic: Topic, cuts: list[tuple[int, int, str]], contract: Contract | None) -> None:
+def _run(topic: Topic, cuts: list[tuple[int, int, str]]) -> None:
     everything = topic.everything()
-    mirror, reached, before = topic.mirror(contract=contract), [0, 0], ""
+    mirror, reached, before = topic.mirror(), [0, 0], ""
     # The last batch takes what is left, and one more of a new process finds what the last drop or rollback took.
     for number, (first, second, between) in enumerate([*cuts, (10_000, 10_000, "restart"), (0, 0, "nothing")]):
         planned = further(reached, (first, second), topic)
@@ -154,7 +153,7 @@ def _run(topic: Topic, cuts: list[tuple[int, int, str]], contract: Contract | No
         reached, before = [end for _, end in planned.values()], between
         disturb(topic, between)
         if between == "restart":
-            mirror = topic.mirror(contract=contract)
+            mirror = topic.mirror()
 
 
 def further(reached: Sequence[int], sizes: Sequence[int], topic: Topic) -> dict[int, tuple[int, int]]:
