@@ -8,6 +8,7 @@ were changed, deleted, or aren't to be shown any longer. That takes no key, and 
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -23,7 +24,7 @@ from pipelines.session import CATALOG
 
 SNAPSHOT = "lakehouse.published-snapshot"
 # Files of a dataset beyond which it is rewritten; how long its history is kept then.
-MOST_FILES, MOST_DELETES, KEPT_HOURS = 32, 16, 24
+MOST_FILES, MOST_DELETES, KEPT = 32, 16, timedelta(days=1)
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ class Refresher:
         made = self._lake.table(namespace, name)
         assert made is not None
         made.alter([partial(_comment, comments=dataset.comments(table))], {})
-        self._expire(made, "current_timestamp()", 1)
+        self._expire(made, timedelta(), 1)
 
     def _bring(self, dataset: Dataset, table: LakeTable, has: LakeTable) -> None:
         columns = [quote(column) for column in (*dataset.columns(table), *TECHNICAL)]
@@ -113,12 +114,13 @@ class Refresher:
             f"CALL {CATALOG}.system.rewrite_data_files(table => '{name}',"
             " options => map('delete-file-threshold', '1', 'min-input-files', '2'))"
         )
-        self._expire(has, f"current_timestamp() - INTERVAL {KEPT_HOURS} HOURS", 2)
+        self._expire(has, KEPT, 2)
 
-    def _expire(self, has: LakeTable, before: str, kept: int) -> None:
-        name = quote_path((has.namespace, has.name))
+    def _expire(self, has: LakeTable, kept: timedelta, least: int) -> None:
+        name, before = quote_path((has.namespace, has.name)), datetime.now(UTC) - kept
         self.spark.sql(
-            f"CALL {CATALOG}.system.expire_snapshots(table => '{name}', older_than => {before}, retain_last => {kept})"
+            f"CALL {CATALOG}.system.expire_snapshots(table => '{name}', older_than => TIMESTAMP '{before:%Y-%m-%d %H:%M:%S.%f}',"
+            f" retain_last => {least})"
         )
 
 
