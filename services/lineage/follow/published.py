@@ -51,7 +51,8 @@ def _events(world: World, dataset: Table, known: object) -> Iterator[RunEvent]:
         return
     name = ".".join(dataset.name()[-2:])
     does = job("publish", name)
-    called, about = world.lake_table(*dataset.name()[-2:], dataset.location())
+    namespace, short = dataset.name()[-2:]
+    called, about = world.lake_table(namespace, short, dataset.location())
     kind = facets.job_type(False, SPARK, f"Keeps what {properties[ROLE]} is shown of {properties[OF]}.")
     done = json.loads(properties.get(MASKED, "{}"))
     news = list(takewhile(lambda snapshot: snapshot.snapshot_id != known, lineage(dataset)))
