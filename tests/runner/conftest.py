@@ -33,7 +33,8 @@ def server(name: str, after: dict[str, str] | None = None, **more: Any) -> dict[
     return {
         "command": ["bash", "-c", script.replace("$", "$$")],
         "restart": "unless-stopped",
-        "healthcheck": {**HEALTH, "test": ["CMD", "test", "-e", f"{name}.up"]},
+        # What it left when it was up before says nothing.
+        "healthcheck": {**HEALTH, "test": ["CMD", "bash", "-c", f'kill -0 "$$(cat {name}.up)"']},
         "depends_on": {other: {"condition": condition} for other, condition in (after or {}).items()},
         **more,
     }
