@@ -22,7 +22,9 @@ from urllib3.exceptions import HTTPError
 
 log = structlog.get_logger()
 
-WAREHOUSE_PREFIX = "warehouse"
+WAREHOUSE_PREFIX, PUBLISHED_PREFIX = "warehouse", "published"
+READ = ["s3:GetObject"]
+WRITE = [*READ, "s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload", "s3:ListMultipartUploadParts"]
 STARTING = frozenset({"ServerNotInitialized", "XMinioServerNotInitialized", "SlowDown"})
 Policy = dict[str, Any]
 
@@ -43,6 +45,11 @@ class Settings(BaseSettings):
     pipelines_s3_secret_key: SecretStr
     operator_s3_access_key: str
     operator_s3_secret_key: SecretStr
+    analyst_s3_access_key: str
+    analyst_s3_secret_key: SecretStr
+    restricted_s3_access_key: str
+    restricted_s3_secret_key: SecretStr
+    source_name: str
 
 
 @dataclass(frozen=True)
@@ -55,34 +62,40 @@ class User:
 
 
 def warehouse_policy(bucket: str) -> Policy:
-    """Return the rights of what writes tables: objects below the warehouse's prefix, and listing them."""
-    return _policy(bucket, objects=f"{WAREHOUSE_PREFIX}/*", listing=[WAREHOUSE_PREFIX, f"{WAREHOUSE_PREFIX}/*"])
+    """Return the rights of what writes tables: objects below the warehouse's prefix and the published datasets'."""
+    return _policy(bucket, [WAREHOUSE_PREFIX, PUBLISHED_PREFIX], WRITE)
 
 
 def bucket_policy(bucket: str) -> Policy:
     """Return the rights of a person who works on the lake: every object of the one bucket, and listing it."""
-    return _policy(bucket, objects="*", listing=None)
+    return _policy(bucket, None, WRITE)
 
 
-def _policy(bucket: str, *, objects: str, listing: list[str] | None) -> Policy:
-    condition = {"Condition": {"StringLike": {"s3:prefix": listing}}} if listing else {}
+def analyst_policy(bucket: str, source: str) -> Policy:
+    """Return the rights of who may read every table that is mirrored, and every published dataset; not the platform's
+    own tables, with dead letters and the keys of rows that differed.
+    """
+    tables = [f"{WAREHOUSE_PREFIX}/{source}", f"{WAREHOUSE_PREFIX}/{source}_*"]
+    return _policy(bucket, [*tables, PUBLISHED_PREFIX], READ)
+
+
+def restricted_policy(bucket: str) -> Policy:
+    """Return the rights of who may read what contracts show the role ``restricted``, and nothing else."""
+    return _policy(bucket, [f"{PUBLISHED_PREFIX}/restricted"], READ)
+
+
+def _policy(bucket: str, prefixes: list[str] | None, actions: list[str]) -> Policy:
+    """``prefixes``: of objects, and of what may be listed; None: all."""
     arn = f"arn:aws:s3:::{bucket}"
+    listing = None if prefixes is None else [each for prefix in prefixes for each in (prefix, f"{prefix}/*")]
+    condition = {"Condition": {"StringLike": {"s3:prefix": listing}}} if listing else {}
+    objects = ["*"] if prefixes is None else [f"{prefix}/*" for prefix in prefixes]
     return {
         "Version": "2012-10-17",
         "Statement": [
             {"Effect": "Allow", "Action": ["s3:GetBucketLocation"], "Resource": [arn]},
             {"Effect": "Allow", "Action": ["s3:ListBucket"], "Resource": [arn], **condition},
-            {
-                "Effect": "Allow",
-                "Action": [
-                    "s3:GetObject",
-                    "s3:PutObject",
-                    "s3:DeleteObject",
-                    "s3:AbortMultipartUpload",
-                    "s3:ListMultipartUploadParts",
-                ],
-                "Resource": [f"{arn}/{objects}"],
-            },
+            {"Effect": "Allow", "Action": actions, "Resource": [f"{arn}/{each}" for each in objects]},
             # MinIO lets every user make further keys for itself unless told not to.
             {"Effect": "Deny", "Action": ["admin:*"]},
         ],
@@ -117,6 +130,8 @@ def prepare(settings: Settings) -> None:
         "catalog": warehouse_policy(settings.s3_bucket),
         "pipelines": warehouse_policy(settings.s3_bucket),
         "operator": bucket_policy(settings.s3_bucket),
+        "analyst": analyst_policy(settings.s3_bucket, settings.source_name),
+        "restricted": restricted_policy(settings.s3_bucket),
     }
     for name, policy in policies.items():
         admin.policy_add(name, policy=policy)
@@ -125,6 +140,8 @@ def prepare(settings: Settings) -> None:
         User(settings.catalog_s3_access_key, settings.catalog_s3_secret_key, "catalog"),
         User(settings.pipelines_s3_access_key, settings.pipelines_s3_secret_key, "pipelines"),
         User(settings.operator_s3_access_key, settings.operator_s3_secret_key, "operator"),
+        User(settings.analyst_s3_access_key, settings.analyst_s3_secret_key, "analyst"),
+        User(settings.restricted_s3_access_key, settings.restricted_s3_secret_key, "restricted"),
     )
     existing: dict[str, Any] = json.loads(admin.user_list())
     for user in users:

@@ -88,6 +88,7 @@ GROUPS: tuple[Group, ...] = (
             "S3_BUCKET": "lake",
             "S3_REGION": "us-east-1",
             "WAREHOUSE": "s3://lake/warehouse",
+            "PUBLISHED": "s3://lake/published",
             "MAX_OFFSETS_PER_TRIGGER": "1000000",
             "DEAD_LETTER_SHARE": "0.5",
         },
@@ -104,6 +105,9 @@ GROUPS: tuple[Group, ...] = (
         },
     ),
     Group("Checker: seconds between two checks of a table that changes", {"CHECK_SECONDS": "900"}),
+    Group(
+        "Publisher: seconds between two looks at the tables of which roles are shown a part", {"PUBLISH_SECONDS": "30"}
+    ),
     Group(
         "Lineage: seconds between two looks at the lake, days that events and runs are kept. OPENLINEAGE_URL, and"
         "\n# OPENLINEAGE_API_KEY if it wants one: another endpoint, which all events are sent on to",
@@ -143,6 +147,10 @@ GROUPS: tuple[Group, ...] = (
             "PIPELINES_S3_SECRET_KEY": secret,
             "OPERATOR_S3_ACCESS_KEY": user_name("operator"),
             "OPERATOR_S3_SECRET_KEY": secret,
+            "ANALYST_S3_ACCESS_KEY": user_name("analyst"),
+            "ANALYST_S3_SECRET_KEY": secret,
+            "RESTRICTED_S3_ACCESS_KEY": user_name("restricted"),
+            "RESTRICTED_S3_SECRET_KEY": secret,
         },
     ),
     Group(

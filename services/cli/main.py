@@ -12,6 +12,7 @@ from services.cli import audit, check, continuous, contract, dlq, docs, lineage,
 from services.cli.advise import ADVISE_HELP, advise_table
 from services.cli.output import CHECK_FAILED, expected_errors, out, print_json, progress
 from services.lineage.settings import LineageAccess
+from services.readers import ReaderSettings, Role, reader_endpoints
 from services.verify.history import TableHistory, histories
 from services.verify.position import wait_until_visible
 from services.verify.report import Difference, Report, TableReport
@@ -49,15 +50,23 @@ Prints secrets. Examples:
 
     eval "$(lakehouse env)" && echo "$catalog_uri"
 
+    lakehouse env --role restricted --json
+
     lakehouse env --json | jq -r .source_dsn
 """
 
 
 @app.command("env", help=ENV_HELP)
-def env(as_json: AsJson = False) -> None:
+def env(
+    role: Annotated[Role, typer.Option(help="Whose credentials.")] = Role.OPERATOR, as_json: AsJson = False
+) -> None:
     """Endpoints and credentials."""
     with expected_errors(as_json):
-        values = endpoints(StackSettings.load(), LineageAccess.load())
+        values = (
+            endpoints(StackSettings.load(), LineageAccess.load())
+            if role is Role.OPERATOR
+            else reader_endpoints(ReaderSettings.load(), role)
+        )
     if as_json:
         print_json(values)
         return

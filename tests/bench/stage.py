@@ -19,6 +19,7 @@ ASIDE = {
         "verifier": {"profiles": ["aside"]},
         "checker": {"profiles": ["aside"]},
         "lineage": {"profiles": ["aside"]},
+        "publisher": {"profiles": ["aside"]},
     }
 }
 OVERLAY = ".lakehouse/bench.yml"

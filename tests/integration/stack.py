@@ -125,6 +125,28 @@ schema:
       - {name: pin, logicalType: integer, customProperties: [{property: protection, value: drop}]}
     customProperties: [{property: protect, value: {personal: hash}}]
 """,
+    "shown": """
+apiVersion: v3.2.0
+kind: DataContract
+id: shown
+version: 1.0.0
+status: active
+roles:
+  - role: restricted
+    access: read
+    customProperties:
+      - {property: shows, value: all}
+      - {property: protect, value: {personal: drop, mail: hash}}
+      - {property: rows, value: state <> 'secret'}
+schema:
+  - name: shown
+    physicalName: public.shown
+    properties:
+      - {name: id, logicalType: integer, primaryKey: true, primaryKeyPosition: 1}
+      - {name: mail, logicalType: string, classification: personal}
+      - {name: phone, logicalType: string, classification: personal}
+      - {name: state, logicalType: string}
+""",
     "published": """
 apiVersion: v3.2.0
 kind: DataContract
@@ -174,7 +196,7 @@ class Stack:
         with ExitStack() as open_sockets:
             ports = {name: _free_port(open_sockets) for name in PORTS}
         settings = {**{f"{name}_PORT": port for name, port in ports.items()}, "TABLE_TOPIC_PARTITIONS": 3,
-                    "CHECK_SECONDS": 86400}  # fmt: skip
+                    "CHECK_SECONDS": 86400, "PUBLISH_SECONDS": 2}  # fmt: skip
         (self.folder / ".env").write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
         (self.folder / ".env").chmod(0o600)
         self._run([sys.executable, "-m", "infra.toolchain", "env"], 60)

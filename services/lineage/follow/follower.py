@@ -20,13 +20,14 @@ from services.lineage.counters import Counters
 from services.lineage.follow.captured import Captured
 from services.lineage.follow.commits import Commits
 from services.lineage.follow.pipelines import Held, Pipelines
+from services.lineage.follow.published import Published
 from services.lineage.follow.work import checks, maintenance, replays, resynced
 from services.lineage.follow.world import Reader, World
 from services.lineage.settings import LineageSettings
 from services.stopping import Stop
 
 READERS: tuple[Reader, ...] = (
-    Captured(), Pipelines(), Commits(), Held(), checks(), maintenance(), replays(), resynced(),
+    Captured(), Pipelines(), Commits(), Held(), checks(), maintenance(), replays(), resynced(), Published(),
 )  # fmt: skip
 # It rests at least so many times as long as a look takes, however many tables there are.
 REST = 4

@@ -1,0 +1,79 @@
+"""Published: the datasets that roles are shown, of which snapshot of which table each of their commits is."""
+
+import json
+from collections.abc import Iterator
+from itertools import takewhile
+
+from openlineage.client.event_v2 import RunEvent
+from pyiceberg.table import Table
+
+from lineage import facets
+from lineage.events import COMPLETE, START, Read, Written, event, run_id
+from lineage.facets import IDENTITY, Transformation
+from lineage.names import job
+from pipelines.publish.dataset import MASKED, OF, ROLE
+from pipelines.publish.refresh import SNAPSHOT
+from services.lineage.follow.world import SPARK, State, World, committed_at
+from services.verify.lake import lineage
+
+
+class Published:
+    """Tells of each time that a dataset was brought up to date."""
+
+    name = "published"
+
+    def look(self, world: World, state: State) -> Iterator[tuple[list[RunEvent], State]]:
+        """See Reader. State: the dataset's identity to the newest of its snapshots that is told."""
+        told = dict(state)
+        for dataset in _datasets(world):
+            identity = str(dataset.metadata.table_uuid)
+            events = list(_events(world, dataset, told.get(identity)))
+            newest = dataset.current_snapshot()
+            if events and newest is not None:
+                told = {**told, identity: newest.snapshot_id}
+                yield events, told
+
+
+def _datasets(world: World) -> Iterator[Table]:
+    mirrored = {table.name.partition(".")[0] for table in world.mirrored}
+    for namespace, *_ in world.catalog.list_namespaces():
+        if any(namespace.endswith(f"_{name}") for name in mirrored):
+            for identifier in world.catalog.list_tables(namespace):
+                table = world.catalog.load_table(identifier)
+                if OF in table.properties:
+                    yield table
+
+
+def _events(world: World, dataset: Table, known: object) -> Iterator[RunEvent]:
+    properties = dataset.properties
+    of = world.of_name(properties[OF])
+    if of is None:
+        return
+    name = ".".join(dataset.name()[-2:])
+    does = job("publish", name)
+    namespace, short = dataset.name()[-2:]
+    called, about = world.lake_table(namespace, short, dataset.location())
+    kind = facets.job_type(False, SPARK, f"Keeps what {properties[ROLE]} is shown of {properties[OF]}.")
+    done = json.loads(properties.get(MASKED, "{}"))
+    news = list(takewhile(lambda snapshot: snapshot.snapshot_id != known, lineage(dataset)))
+    for snapshot in reversed(news):
+        summary = snapshot.summary.additional_properties if snapshot.summary else {}
+        if SNAPSHOT not in summary:
+            continue
+        source, _ = of.lake()
+        columns = {field.name: (field.name, _how(done.get(field.name))) for field in dataset.schema().fields}
+        made = {
+            **about, **facets.schema((f.name, str(f.field_type), f.doc) for f in dataset.schema().fields),
+            **facets.version(str(snapshot.snapshot_id)), **facets.column_lineage(source, columns),
+        }  # fmt: skip
+        at = committed_at(snapshot)
+        said = (run_id(at, "publish", str(snapshot.snapshot_id)), does,
+                [Read(source, facets.version(summary[SNAPSHOT]))],
+                [Written(called, made, facets.written(int(summary.get("added-records", 0))))],
+                world.engine, kind)  # fmt: skip
+        for what in (START, COMPLETE):
+            yield event(what, at, *said)
+
+
+def _how(protection: str | None) -> Transformation:
+    return IDENTITY if protection is None else Transformation("DIRECT", "TRANSFORMATION", protection, masking=True)
