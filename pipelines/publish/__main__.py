@@ -47,6 +47,7 @@ def main() -> int:
     alive = settings.state_dir / "alive"
     if not datasets:
         log.info("nothing_to_publish")
+        alive.touch()
         while not stop.wait(settings.publish_seconds):
             alive.touch()
         return 0

@@ -109,7 +109,7 @@ class Refresher:
         files, deletes = (int(has.summary.get(f"total-{kind}-files", 0)) for kind in ("data", "delete"))
         if files <= MOST_FILES and deletes <= MOST_DELETES:
             return
-        name = quote_path((has.namespace, has.name))
+        name = quote_path((CATALOG, has.namespace, has.name))
         self.spark.sql(
             f"CALL {CATALOG}.system.rewrite_data_files(table => '{name}',"
             " options => map('delete-file-threshold', '1', 'min-input-files', '2'))"
@@ -117,7 +117,7 @@ class Refresher:
         self._expire(has, KEPT, 2)
 
     def _expire(self, has: LakeTable, kept: timedelta, least: int) -> None:
-        name, before = quote_path((has.namespace, has.name)), f"{datetime.now(UTC) - kept:%Y-%m-%d %H:%M:%S.%f}"
+        name, before = quote_path((CATALOG, has.namespace, has.name)), f"{datetime.now(UTC) - kept:%Y-%m-%d %H:%M:%S.%f}"
         self.spark.sql(
             f"CALL {CATALOG}.system.expire_snapshots(table => '{name}', older_than => TIMESTAMP '{before}',"
             f" retain_last => {least})"

@@ -48,7 +48,7 @@ def advise_table(
         grid.add_row(f"{advice.part}: {advice.term}", advice.why, f"{advice.now:.0%}", f"{advice.then:.1%}")
     out.print(grid)
     source = f"{table.properties['lakehouse.source-schema']}.{table.properties['lakehouse.source-table']}"
-    out.print(f"In pipelines/specs/{table.name()[-1]}.yaml, read when the mirror starts (`make kill s=mirror`):\n",
+    out.print(f"In pipelines/specs/{table.name()[-1]}.yaml, read when the mirror starts (`make up`):\n",
               f"  table: {source}\n  layout: {_yaml(found)}", sep="\n", markup=False, highlight=False)  # fmt: skip
 
 

@@ -37,7 +37,7 @@ class Asking:
     """One conversation with the service. Raises Unreachable and CannotTell."""
 
     def __init__(self, endpoint: LineageEndpoint) -> None:
-        self._url = endpoint.lineage_url
+        self._url, self._source = endpoint.lineage_url, endpoint.source_name
         self._client = httpx.Client(base_url=self._url, timeout=30)
 
     def __enter__(self) -> Self:
@@ -86,9 +86,13 @@ class Asking:
         every = [Found(r["namespace"], r["name"], f"lake.{link}" if link else r["name"])
                  for r in results for link in (r["symlinks"] or [None])]  # fmt: skip
         in_lake = [f for f in every if f.label.startswith("lake.") and f.label != f.name]
+        spaces = (f"lake.{self._source}.", f"lake.{self._source}_")
+        mirrored = [f for f in in_lake if f.label.startswith(spaces)]
         for candidates in (
             [f for f in every if f"{f.namespace}:{f.name}" == text],
             [f for f in in_lake if f.label == f"lake.{short}"],
+            # A table before what is made of it under the same name.
+            [f for f in mirrored if "." not in short and f.label.endswith(f".{short}")],
             [f for f in in_lake if "." not in short and f.label.endswith(f".{short}")],
             [f for f in every if f.name == text],
         ):

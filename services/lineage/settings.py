@@ -8,11 +8,12 @@ from services.verify.settings import StackSettings
 
 
 class LineageEndpoint(ServiceSettings):
-    """Where the service answers."""
+    """Where the service answers. ``source_name``: the namespace of the lake's tables that are mirrored, or its start."""
 
     on_host = {"lineage_url": ("LINEAGE_PORT", "http://127.0.0.1:{}")}
 
     lineage_url: str
+    source_name: str
 
 
 class LineageAccess(LineageEndpoint):

@@ -74,12 +74,15 @@ class Dependency(_Model):
 
 
 class ProcessSettings(BaseModel):
-    """`x-process`: what differs in the process runner."""
+    """`x-process`: what differs in the process runner. ``reads``: folders of the checkout that are part of the
+    service's definition, as they are of its image.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     skip: bool = False
     environment: Mapping[str, str] = Field(default_factory=dict, repr=False)
+    reads: tuple[str, ...] = ()
 
 
 class Service(_Model):

@@ -73,9 +73,12 @@ class Launcher:
             return 0
 
     def _digest(self) -> str:
-        """Digest what an image of the service would hold of its own: the files beside its command."""
+        """Digest what an image of the service would hold of its own: the files beside its command, and those that it
+        is said to read.
+        """
         digest = hashlib.sha256()
-        for path in self._own_files(self._service.command):
+        read = (path for folder in self._service.process.reads for path in (self._checkout.root / folder).rglob("*"))
+        for path in (*self._own_files(self._service.command), *sorted(path for path in read if path.is_file())):
             digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
         digest.update(f"{self._service.stop_signal} {self._service.stop_grace_period}".encode())
         return digest.hexdigest()[:16]

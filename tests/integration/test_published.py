@@ -108,4 +108,6 @@ def test_a_reader_cannot_read_around_it_by_the_catalog(stack: Stack) -> None:
     assert not [secret for secret in secrets if secret and secret in told]
     table = catalog(stack, "restricted").load_table("shop.shown")
     assert refused(lambda: table.scan().to_arrow())
+    for way in ("plan", "tasks", "%70lan"):
+        assert httpx.post(f"{env['catalog_uri']}/v1/namespaces/shop/tables/shown/{way}", json={}).status_code == 403
     assert catalog(stack, "analyst").load_table("shop.shown").scan().to_arrow().num_rows == 2

@@ -69,6 +69,22 @@ def test_secrets_arrive_whole_and_are_nowhere_to_be_seen(processes: Tiny) -> Non
     assert stat.S_IMODE((processes.checkout.run / "supervisord.conf").stat().st_mode) == 0o600
 
 
+def test_what_a_service_reads_is_part_of_its_definition(processes: Tiny) -> None:
+    folder = processes.checkout.root / "contracts"
+    folder.mkdir()
+    (folder / "orders.yaml").write_text("status: draft\n", encoding="utf-8")
+    processes.write({"a": server("a", **{"x-process": {"reads": ["contracts"]}}), "b": server("b")})
+    processes.runner.up()
+    before = processes.pids()
+    processes.runner.up()
+    assert processes.pids() == before
+    (folder / "orders.yaml").write_text("status: active\n", encoding="utf-8")
+    processes.runner.up()
+    after = processes.pids()
+    assert after["a"] != before["a"]
+    assert after["b"] == before["b"]
+
+
 def test_a_killed_supervisor_leaves_nothing_behind_after_the_next_up(processes: Tiny) -> None:
     processes.write({"a": server("a")})
     processes.runner.up()
