@@ -117,7 +117,8 @@ class Refresher:
         self._expire(has, KEPT, 2)
 
     def _expire(self, has: LakeTable, kept: timedelta, least: int) -> None:
-        name, before = quote_path((CATALOG, has.namespace, has.name)), f"{datetime.now(UTC) - kept:%Y-%m-%d %H:%M:%S.%f}"
+        name = quote_path((CATALOG, has.namespace, has.name))
+        before = f"{datetime.now(UTC) - kept:%Y-%m-%d %H:%M:%S.%f}"
         self.spark.sql(
             f"CALL {CATALOG}.system.expire_snapshots(table => '{name}', older_than => TIMESTAMP '{before}',"
             f" retain_last => {least})"
