@@ -8,7 +8,7 @@ from services.verify.settings import StackSettings
 
 
 class LineageEndpoint(ServiceSettings):
-    """Where the service answers. ``source_name``: the namespace of the lake's tables that are mirrored, or its start."""
+    """Where the service answers. ``source_name``: the namespace of the mirrored tables, or its beginning."""
 
     on_host = {"lineage_url": ("LINEAGE_PORT", "http://127.0.0.1:{}")}
 
