@@ -9,7 +9,7 @@ from pyiceberg.table import Table
 
 from lineage import facets
 from lineage.events import COMPLETE, START, Read, Written, event, run_id
-from lineage.facets import IDENTITY, Transformation
+from lineage.facets import IDENTITY
 from lineage.names import job
 from pipelines.publish.dataset import MASKED, OF, ROLE
 from pipelines.publish.refresh import SNAPSHOT
