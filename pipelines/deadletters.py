@@ -179,6 +179,13 @@ def read_positions(table: LakeTable) -> dict[str, ledger.Ledger]:
     return {}
 
 
+def tell_positions(table: LakeTable) -> None:
+    """Have the newest snapshot say what of each topic the table has seen, before older ones are given up."""
+    told = next((summary[POSITIONS] for summary in table.summaries() if POSITIONS in summary), None)
+    if told is not None:
+        table.commit_nothing({POSITIONS: told})
+
+
 def within(ranges: ledger.Ranges) -> Column:
     """Whether a record's ``partition`` and ``offset`` lie in ``ranges``."""
     inside = F.lit(False)

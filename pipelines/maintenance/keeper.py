@@ -12,7 +12,7 @@ from pipelines.iceberg import LakeTable
 from pipelines.layout import Layout, Term
 from pipelines.maintenance import plan, work
 from pipelines.maintenance.health import Health, health
-from pipelines.maintenance.plan import COMPACT, EXPIRE, MANIFESTS, ORPHANS, STATISTICS, Due
+from pipelines.maintenance.plan import COMPACT, EXPIRE, MANIFESTS, ORPHANS, PURGE, STATISTICS, Asked, Due
 from pipelines.maintenance.policy import Upkeep
 from pipelines.maintenance.work import Done
 
@@ -48,12 +48,14 @@ class Keeper:
     _manifests: int = 0
     _swept: float = field(default_factory=time.time)
 
-    def due(self, table: LakeTable | None, session: SparkSession, asked: bool = False) -> list[Due]:
-        """What the table needs, as it was when it was looked up; everything, where a person has ``asked``."""
+    def due(self, table: LakeTable | None, session: SparkSession, asked: Asked = Asked.NOTHING) -> list[Due]:
+        """What the table needs, as it was when it was looked up; or what a person has ``asked`` for."""
         now = round(self.clock() * 1000)
         if table is None or table.snapshot_id is None:
             return []
-        if asked:
+        if asked is Asked.PURGE:
+            return [Due(PURGE, "asked for")]
+        if asked is Asked.EVERYTHING:
             tasks = [COMPACT, MANIFESTS, EXPIRE, *([STATISTICS] if self._telling(table) else []), ORPHANS]
             return [Due(task, "asked for") for task in tasks]
         times = list(table.snapshot_times().values())
@@ -77,6 +79,8 @@ class Keeper:
             done = work.compact(session, table, self.policy, before, self._order(table))
         elif due.task == MANIFESTS:
             done = work.rewrite_manifests(session, table)
+        elif due.task == PURGE:
+            done = work.purge(session, table, self.policy, before, self._order(table), before_expiry, now)
         elif due.task == STATISTICS:
             done = work.count_values(session, table, self.policy, self._telling(table))
         elif due.task == EXPIRE:
@@ -87,9 +91,9 @@ class Keeper:
             self._swept = self.clock()
         table.java.refresh()
         after = _health(session, table)
-        if due.task == COMPACT:
+        if due.task in (COMPACT, PURGE):
             self._files = after.files
-        elif due.task == MANIFESTS:
+        if due.task in (MANIFESTS, PURGE):
             self._manifests = after.manifests
         name = f"{table.namespace}.{table.name}"
         return Task(name, due, done, before, after, time.monotonic() - started)

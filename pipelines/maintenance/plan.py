@@ -4,6 +4,7 @@ from bisect import bisect_left
 from collections.abc import Collection, Container, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from enum import Enum
 
 from pipelines.layout import Layout, Term
 from pipelines.maintenance.health import MIB, Health
@@ -11,8 +12,20 @@ from pipelines.maintenance.policy import Upkeep
 
 COMPACT, MANIFESTS, EXPIRE, ORPHANS = "compact", "rewrite manifests", "expire", "remove orphans"
 STATISTICS = "count values"
+# Nothing of what was deleted or changed is left in any file: for the right to erasure. The table property says when
+# that was done last, in milliseconds since 1970.
+PURGE, PURGED = "purge", "lakehouse.purged"
 MINUTE = 60_000
 HOUR = 60 * MINUTE
+
+
+class Asked(Enum):
+    """What a person has asked for: what is due, everything whether it is due or not, or a purge."""
+
+    NOTHING = "nothing"
+    DUE = "due"
+    EVERYTHING = "everything"
+    PURGE = "purge"
 
 
 @dataclass(frozen=True)

@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from pyspark.sql import SparkSession
+from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 
 from pipelines.deadletters import NAMESPACE
 from pipelines.iceberg import Lake, optional_columns
 from pipelines.maintenance.keeper import Task
-from pipelines.maintenance.plan import Due
+from pipelines.maintenance.plan import Asked, Due
 
 HISTORY, REQUESTS = "maintenance", "maintenance_requests"
 PATIENCE_MINUTES = 60
@@ -64,11 +64,11 @@ class Record:
 
 @dataclass(frozen=True)
 class Request:
-    """What a person has asked for a table (``namespace.name``): what is due, or ``everything``."""
+    """What a person has asked for a table (``namespace.name``)."""
 
     id: str
     table: str
-    everything: bool
+    asked: Asked
 
 
 class Requests:
@@ -93,7 +93,7 @@ class Requests:
                 self._session.table(done.sql_name).where(F.col("task") == ANSWERED).select(F.col("request").alias("id"))
             )
             asked = asked.join(F.broadcast(history), "id", "left_anti")
-        found = [Request(row.id, row.table, row.everything) for row in asked.collect() if row.id not in self._taken]
+        found = [Request(row.id, row.table, _asked(row)) for row in asked.collect() if row.id not in self._taken]
         self._open |= {request.table: request for request in found}
         self._seen = table.snapshot_id
 
@@ -109,3 +109,10 @@ class Requests:
         """It is dealt with."""
         self._taken.add(request.id)
         self._open.pop(request.table, None)
+
+
+def _asked(row: Row) -> Asked:
+    # The table may be from before anybody could ask for a purge.
+    if row.asDict().get("purge"):
+        return Asked.PURGE
+    return Asked.EVERYTHING if row.everything else Asked.DUE

@@ -13,9 +13,9 @@ from pipelines.deadletters import NAMESPACE
 from pipelines.errors import in_a_line
 from pipelines.iceberg import Lake, LakeTable
 from pipelines.maintenance.keeper import Keeper
-from pipelines.maintenance.plan import Due
+from pipelines.maintenance.plan import PURGE, Asked, Due
 from pipelines.maintenance.policy import own_upkeep
-from pipelines.maintenance.record import HISTORY, REQUESTS, Record, Requests
+from pipelines.maintenance.record import HISTORY, REQUESTS, Record, Request, Requests
 from pipelines.spec import Specs
 from pipelines.table import TableMirror
 
@@ -58,9 +58,12 @@ class Maintenance:
             self._asked = now
             self._requests.refresh()
         asked = self._requests.tables()
-        if now - self._kept > LOOK_EVERY_SECONDS and now < until:
+        late = now - self._kept > LOOK_EVERY_SECONDS and now < until
+        if late:
             self._kept = now
-            self._look_at_own()
+        for name in OWN_TABLES:
+            if late or f"{NAMESPACE}.{name}" in asked:
+                self._look_at_own(name)
         for topic in sorted(tables, key=lambda topic: -self._commits[topic]):
             if tables[topic].lake_name in asked or self._due(topic, until):
                 self._look(topic, tables[topic], batch)
@@ -82,25 +85,36 @@ class Maintenance:
             table = mirror.source_table
             self._keepers[topic] = Keeper(self._specs.upkeep(*table), self._specs.layout(*table))
         keeper, request = self._keepers[topic], self._requests.of(mirror.lake_name)
-        asked_by = None if request is None else request.id
+        asked_by, asked = (None, Asked.NOTHING) if request is None else (request.id, request.asked)
         with mirror.between_batches(self._session) as account:
 
             def tell() -> None:
                 account.enter_state(account.reached, batch, balanced=True)
 
-            for due in keeper.due(account.table, self._session, asked=request is not None and request.everything):
+            for due in keeper.due(account.table, self._session, asked):
                 self._do(keeper, due, account.table, mirror.lake_name, asked_by, tell)
         if request is not None:
-            self._record.answered(mirror.lake_name, request)
-            self._requests.close(request)
+            self._answer(request)
 
-    def _look_at_own(self) -> None:
-        """The same for the mirror's own tables."""
-        for name in OWN_TABLES:
-            table = Lake(self._session).table(NAMESPACE, name)
-            keeper = self._keepers.setdefault(name, Keeper(own_upkeep(self._specs.default_upkeep)))
-            for due in keeper.due(table, self._session):
-                self._do(keeper, due, table, f"{NAMESPACE}.{name}", None, lambda: None)
+    def _look_at_own(self, name: str) -> None:
+        """The same for a table of the mirror's own."""
+        table, full_name = Lake(self._session).table(NAMESPACE, name), f"{NAMESPACE}.{name}"
+        request = self._requests.of(full_name)
+        asked_by, asked = (None, Asked.NOTHING) if request is None else (request.id, request.asked)
+        keeper = self._keepers.setdefault(name, Keeper(own_upkeep(self._specs.default_upkeep)))
+
+        def tell() -> None:
+            if name == deadletters.TABLE and table is not None:
+                deadletters.tell_positions(table)
+
+        for due in keeper.due(table, self._session, asked):
+            self._do(keeper, due, table, full_name, asked_by, tell if due.task == PURGE else lambda: None)
+        if request is not None:
+            self._answer(request)
+
+    def _answer(self, request: Request) -> None:
+        self._record.answered(request.table, request)
+        self._requests.close(request)
 
     def _do(
         self, keeper: Keeper, due: Due, table: LakeTable | None, name: str, asked_by: str | None,

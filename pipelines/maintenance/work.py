@@ -2,7 +2,7 @@
 snapshot knows, which the removal of orphans deletes once they are old.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
@@ -14,11 +14,12 @@ from pipelines.failpoints import failpoint
 from pipelines.iceberg import LakeTable, strings
 from pipelines.layout import Term
 from pipelines.maintenance.health import MIB, Health
-from pipelines.maintenance.plan import HOUR, MINUTE, tag
+from pipelines.maintenance.plan import HOUR, MINUTE, PURGED, tag
 from pipelines.maintenance.policy import Upkeep
 
 # What a compaction rewrites at once, so that a batch doesn't wait for long: what is left is the next one's.
 GROUP_BYTES = 256 * MIB
+MAIN = "main"
 # The tag of the snapshot whose values were counted last.
 COUNTED = "lakehouse-statistics"
 
@@ -32,8 +33,13 @@ class Done:
     bytes: int = 0
 
 
-def compact(session: SparkSession, table: LakeTable, policy: Upkeep, found: Health, order: Sequence[Term]) -> Done:
-    """Pack small files together, sorted by ``order``, and write files anew of which much is deleted. One commit."""
+def compact(
+    session: SparkSession, table: LakeTable, policy: Upkeep, found: Health, order: Sequence[Term],
+    extra: Mapping[str, object] | None = None,
+) -> Done:  # fmt: skip
+    """Pack small files together, sorted by ``order``, and write files anew of which much is deleted. One commit.
+    ``extra``: options of Iceberg's action beyond these.
+    """
     target = found.target_bytes(policy.target_file_mib * MIB)
     options = {
         "target-file-size-bytes": target, "min-file-size-bytes": target // 2,
@@ -45,6 +51,7 @@ def compact(session: SparkSession, table: LakeTable, policy: Upkeep, found: Heal
         "max-file-group-size-bytes": GROUP_BYTES,
         # Nothing else writes meanwhile, and there are no equality deletes, which a file's age would matter to.
         "use-starting-sequence-number": "false",
+        **(extra or {}),
     }  # fmt: skip
     failpoint("before-compaction")
     action = _actions(session).rewriteDataFiles(table.java)
@@ -78,7 +85,10 @@ def _drop_useless_deletes(session: SparkSession, table: LakeTable) -> int:
 
 def rewrite_manifests(session: SparkSession, table: LakeTable) -> Done:
     """List the table's files in as few manifests as they fit into."""
-    result = _actions(session).rewriteManifests(table.java).execute()
+    return _rewritten(_actions(session).rewriteManifests(table.java).execute())
+
+
+def _rewritten(result: Any) -> Done:
     return Done(sum(1 for _ in _each(result.rewrittenManifests())), sum(1 for _ in _each(result.addedManifests())))
 
 
@@ -111,6 +121,35 @@ def expire(table: LakeTable, policy: Upkeep, now: int) -> Done:
     failpoint("after-expiry")
     java.refresh()
     return Done(removed=len(before) - len(table.snapshot_times()))
+
+
+def purge(
+    session: SparkSession, table: LakeTable, policy: Upkeep, found: Health, order: Sequence[Term],
+    before_expiry: Callable[[], None], now: int,
+) -> Done:  # fmt: skip
+    """Leave nothing in any file that isn't in the table as it is now, neither rows nor, in manifests, the least and
+    greatest values of files that are gone: write every file anew of which a row is deleted, list the files anew, and
+    give up all other snapshots, with every tag. Readers of these fail. The table tells when it was done.
+    """
+    java = table.java
+    if java.currentSnapshot() is None:
+        return Done()
+    done = compact(session, table, policy, found, order, {"delete-file-threshold": 1})
+    for spec in list(java.specs().keySet()):
+        java.refresh()
+        _actions(session).rewriteManifests(java).specId(int(spec)).execute()
+    table.refresh()
+    before_expiry()
+    table.refresh()
+    others = {name: ref for name, ref in dict(java.refs()).items() if name not in (MAIN, table.branch)}
+    manage = java.manageSnapshots()
+    for name, ref in others.items():
+        manage = manage.removeTag(name) if ref.isTag() else manage.removeBranch(name)
+    if others:
+        manage.commit()
+    java.expireSnapshots().expireOlderThan(now + HOUR).retainLast(1).cleanExpiredFiles(True).commit()
+    table.set_properties({PURGED: str(now)})
+    return done
 
 
 def remove_orphans(session: SparkSession, table: LakeTable, policy: Upkeep, now: int) -> Done:

@@ -15,6 +15,7 @@ from pipelines.errors import StopPipeline
 from pipelines.fold import RECORD
 from pipelines.iceberg import LakeTable
 from pipelines.keys import place_of
+from pipelines.maintenance.plan import PURGED
 from pipelines.protect import Vault, has_text, mask, text_of
 from pipelines.protected import KEYED
 from quality.audience import Audience
@@ -66,7 +67,7 @@ class Dataset:
         has = table.column_types
         said = [
             str(table.java.uuid()), [[name, has.get(name), how] for name, how in self.audience.columns.items()],
-            self.audience.rows, vault.keys.fingerprint if keyed and vault else None,
+            self.audience.rows, vault.keys.fingerprint if keyed and vault else None, table.properties.get(PURGED),
         ]  # fmt: skip
         return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:16]
 
@@ -77,13 +78,13 @@ class Dataset:
             for name in self.columns(table) if (column := self.contract.column(name)) is not None
         }  # fmt: skip
 
-    def properties(self, definition: str) -> dict[str, str]:
+    def properties(self, definition: str, table: LakeTable) -> dict[str, str]:
         """What the dataset's table says of itself."""
         done: Mapping[str, Any] = {name: how for name, how in self.audience.columns.items() if how}
         of = ".".join(self.mirrored)
         return {
             OF: of, ROLE: self.audience.role, DEFINITION: definition, MASKED: json.dumps(done),
-            "comment": f"What {self.audience.role} is shown of {of}.",
+            "comment": f"What {self.audience.role} is shown of {of}.", PURGED: table.properties.get(PURGED, ""),
         }  # fmt: skip
 
     def rows(self, frame: DataFrame, table: LakeTable, vault: Vault | None) -> DataFrame:

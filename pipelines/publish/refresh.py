@@ -72,7 +72,7 @@ class Refresher:
         """Readers have the dataset as it was until it is as it shall be; then nothing is left of what it was."""
         namespace, name = dataset.name
         self.spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {quote_path((CATALOG, namespace))}")
-        said = {**TABLE_PROPERTIES, **dataset.properties(definition)}
+        said = {**TABLE_PROPERTIES, **dataset.properties(definition, table)}
         properties = ", ".join(f"{literal(key)} = {literal(value)}" for key, value in said.items())
         location = "" if self.root is None else f"LOCATION {literal(dataset.location(self.root))} "
         commit(

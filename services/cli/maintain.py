@@ -7,6 +7,7 @@ import typer
 from rich.table import Table
 
 from pipelines import spec
+from pipelines.maintenance.plan import Asked
 from services.audit import audited
 from services.cli.output import CHECK_FAILED, Because, expected_errors, out, print_json, progress, size
 from services.maintain.ask import Answer, ask
@@ -45,7 +46,7 @@ def maintain(
         if not dry_run:
             chosen = [need.table for need in found if now or need.due]
             with audited(catalog, "maintain", ", ".join(names or ()) or "all", because) as doing:
-                answers = ask(catalog, chosen, now, timeout, on_progress)
+                answers = ask(catalog, chosen, Asked.EVERYTHING if now else Asked.DUE, timeout, on_progress)
                 doing.detail |= {"tables": len(chosen), "tasks": sorted({answer.task for answer in answers})}
     if as_json:
         print_json({"tables": [asdict(need) for need in found], "done": [asdict(a) for a in answers or ()],

@@ -14,6 +14,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import BooleanType, NestedField, StringType, TimestamptzType
 
 from pipelines.deadletters import NAMESPACE
+from pipelines.maintenance.plan import Asked
 from pipelines.maintenance.record import ANSWERED, HISTORY, REQUESTS
 from services.errors import LakehouseError
 from services.verify.lake import own_table
@@ -25,10 +26,12 @@ _SCHEMA = Schema(
     NestedField(2, "table", StringType(), required=True),
     NestedField(3, "everything", BooleanType(), required=True),
     NestedField(4, "at", TimestamptzType(), required=True),
+    NestedField(5, "purge", BooleanType()),
 )
 _ARROW = pa.schema([
     pa.field("id", pa.string(), nullable=False), pa.field("table", pa.string(), nullable=False),
     pa.field("everything", pa.bool_(), nullable=False), pa.field("at", pa.timestamp("us", tz="UTC"), nullable=False),
+    pa.field("purge", pa.bool_()),
 ])  # fmt: skip
 
 
@@ -53,17 +56,20 @@ class Answer:
 
 
 def ask(
-    catalog: Catalog, names: Iterable[str], everything: bool, timeout: float, on_progress: OnProgress = silent
+    catalog: Catalog, names: Iterable[str], asked: Asked, timeout: float, on_progress: OnProgress = silent
 ) -> list[Answer]:
     """Ask for the tables' upkeep, and wait until all is done. Raises NotMaintained after ``timeout`` seconds: what was
     asked is done all the same, if the mirror gets to it within the hour.
     """
-    rows = [{"id": str(uuid.uuid4()), "table": name, "everything": everything, "at": datetime.now(UTC)}
-            for name in names]  # fmt: skip
+    rows = [{"id": str(uuid.uuid4()), "table": name, "everything": asked is not Asked.DUE, "at": datetime.now(UTC),
+             "purge": asked is Asked.PURGE} for name in names]  # fmt: skip
     if not rows:
         return []
     catalog.create_namespace_if_not_exists(NAMESPACE)
-    catalog.create_table_if_not_exists((NAMESPACE, REQUESTS), _SCHEMA).append(pa.Table.from_pylist(rows, _ARROW))
+    table = catalog.create_table_if_not_exists((NAMESPACE, REQUESTS), _SCHEMA)
+    with table.update_schema() as update:
+        update.union_by_name(_SCHEMA)
+    table.append(pa.Table.from_pylist(rows, _ARROW))
     identifiers = [str(row["id"]) for row in rows]
     deadline = time.monotonic() + timeout
     while True:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from itertools import takewhile
 
 from openlineage.client.event_v2 import RunEvent
+from openlineage.client.generated.column_lineage_dataset import Transformation
 from pyiceberg.table import Table
 
 from lineage import facets

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from unittest.mock import patch
 
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 from structlog.stdlib import get_logger
@@ -16,7 +17,17 @@ from pipelines.layout import Layout
 from pipelines.maintenance import health, plan
 from pipelines.maintenance.health import MIB, Health
 from pipelines.maintenance.keeper import Keeper
-from pipelines.maintenance.plan import COMPACT, EXPIRE, HOUR, MANIFESTS, MINUTE, ORPHANS, STATISTICS
+from pipelines.maintenance.plan import (
+    COMPACT,
+    EXPIRE,
+    HOUR,
+    MANIFESTS,
+    MINUTE,
+    ORPHANS,
+    PURGED,
+    STATISTICS,
+    Asked,
+)
 from pipelines.maintenance.policy import Upkeep, own_upkeep
 from pipelines.maintenance.record import HISTORY, Record
 from pipelines.maintenance.rounds import Maintenance
@@ -135,6 +146,42 @@ def test_rows_and_ledger_survive_their_upkeep(spark: SparkSession) -> None:
     assert ledger.problems(history, complete=False) == []
     assert ledger.add_up(history).counts == counts + ledger.Counts(merged=1)
     assert {key: name for key, name, _ in topic.rows()}[1] == "z"
+
+
+def test_a_purge_leaves_no_file_in_which_a_row_was_that_isn_t_there_any_more(spark: SparkSession) -> None:
+    topic, policy = Topic(spark), Upkeep()
+    mirror = topic.mirror()
+    topic.apply(mirror, topic.batch([create(number, number, f"name {number}") for number in range(1, 9)]), 0)
+    topic.apply(mirror, topic.batch([delete(10, 3), update(11, 5, "other")]), 1)
+    account, keeper = Account("mirror"), Keeper(policy)
+    account.look(Lake(spark), "shop", topic.table)
+    table = account.table
+    assert table is not None
+    table.java.manageSnapshots().createTag("before", table.snapshot_id).commit()
+    rows, counts = topic.rows(), topic.assert_ledger_is_whole()
+    assert {"name 3", "name 5"} < _kept(topic)
+
+    (due,) = keeper.due(table, spark, Asked.PURGE)
+    task = keeper.do(due, table, spark, telling(account))
+    assert task.after.snapshots == 1
+    assert table.branches == {"main"}
+    assert topic.rows() == rows
+    assert _kept(topic) == {name for _, name, _ in rows}
+    assert int(table.properties[PURGED]) <= time.time() * 1000
+    # Manifests tell the least and greatest values of files, of those that are gone as well.
+    listed = spark.table(f"lake.shop.{topic.table}.entries").collect()
+    assert {row.status for row in listed} <= {0, 1}
+    known = table.java.currentSnapshot().allManifests(table.java.io()).size()
+    assert len(list(Path(table.java.location()).glob("metadata/*-m*.avro"))) == known
+    history = ledger.commits(topic.summaries())
+    assert ledger.problems(history, complete=False) == []
+    assert ledger.add_up(history).counts == counts
+
+
+def _kept(topic: Topic) -> set[str]:
+    """The names in any data file of the table's folder, whether a snapshot knows it or not."""
+    files = Path(topic.lake_table().java.location()).glob("data/**/*.parquet")
+    return {row["name"] for path in files if "deletes" not in path.name for row in pq.read_table(path).to_pylist()}
 
 
 def test_files_that_are_large_enough_are_left_alone(spark: SparkSession) -> None:
