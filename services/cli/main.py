@@ -8,7 +8,21 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from services.cli import audit, check, continuous, contract, dlq, docs, lineage, maintain, resync, schema, show, tables
+from services.cli import (
+    audit,
+    check,
+    continuous,
+    contract,
+    dlq,
+    docs,
+    erase,
+    lineage,
+    maintain,
+    resync,
+    schema,
+    show,
+    tables,
+)
 from services.cli.advise import ADVISE_HELP, advise_table
 from services.cli.output import CHECK_FAILED, expected_errors, out, print_json, progress
 from services.lineage.settings import LineageAccess
@@ -40,6 +54,7 @@ app.add_typer(check.app)
 app.add_typer(docs.app)
 app.add_typer(maintain.app)
 app.add_typer(continuous.app)
+app.add_typer(erase.app)
 app.add_typer(audit.app)
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]

@@ -11,10 +11,12 @@ from typing import Any
 
 import pyarrow as pa
 from pyiceberg.catalog import Catalog
+from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.types import LongType, NestedField, StringType, TimestamptzType
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
 from services.verifier.rounds import Finding, Mark, TableState
 from services.verify.errors import CannotVerify
@@ -47,7 +49,14 @@ def write(catalog: Catalog, states: Iterable[TableState]) -> None:
         table.append(rows)
     else:
         table.overwrite(rows)
-    _expire(table)
+    if len(table.snapshots()) > SNAPSHOTS:
+        _expire(table, SNAPSHOTS // 2)
+
+
+def forget_older(table: Table) -> int:
+    """Give up all snapshots but the newest, with the files that only they had: how many. Raises PyIceberg's errors."""
+    retry = Retrying(retry=retry_if_exception_type(CommitFailedException), stop=stop_after_attempt(5), reraise=True)
+    return retry(lambda: _expire(table.refresh(), 1))
 
 
 def read(catalog: Catalog) -> list[TableState]:
@@ -85,16 +94,17 @@ def state(row: Row) -> TableState:
     )  # fmt: skip
 
 
-def _expire(table: Table) -> None:
-    """Once snapshots are many, give the older ones up, and delete the files that only they had."""
+def _expire(table: Table, newest: int) -> int:
+    """Give older snapshots up, and delete the files that only they had."""
     snapshots = sorted(table.snapshots(), key=lambda snapshot: snapshot.timestamp_ms)
-    if len(snapshots) <= SNAPSHOTS:
-        return
-    old, kept = snapshots[: -SNAPSHOTS // 2], snapshots[-SNAPSHOTS // 2 :]
+    old, kept = snapshots[:-newest], snapshots[-newest:]
+    if not old:
+        return 0
     unused = _files(table, old) - _files(table, kept)
     table.maintenance.expire_snapshots().by_ids([snapshot.snapshot_id for snapshot in old]).commit()
     for path in sorted(unused):
         table.io.delete(path)
+    return len(old)
 
 
 def _files(table: Table, snapshots: Iterable[Snapshot]) -> set[str]:

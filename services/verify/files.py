@@ -87,7 +87,7 @@ def pinned_rows(
     deletes = {file.file_path: file for task in tasks for file in task.delete_files}
     _stage_deleted(connection, pinned.table, list(deletes.values()))
     schema = ", ".join(f"{i}: {{name: '{a}', type: '{k}', default_value: NULL}}" for i, a, k in columns)
-    paths = ", ".join(_only(task.file.file_path) for task in tasks)
+    paths = ", ".join(only(task.file.file_path) for task in tasks)
     rows = f"read_parquet([{paths}], schema = MAP {{{schema}}}, filename = true, file_row_number = true)"
     left = f"NOT EXISTS (SELECT 1 FROM {DELETED} d WHERE d.file = p.filename AND d.pos = p.file_row_number)"
     return f"(SELECT {outputs} FROM {rows} p{' WHERE ' + left if deletes else ''})"
@@ -101,7 +101,7 @@ def count_beyond(connection: duckdb.DuckDBPyConnection, pinned: PinnedTable, lsn
     return int(row[0]) if row else 0
 
 
-def _only(path: str) -> str:
+def only(path: str) -> str:
     """A path as DuckDB's literal of it, in which a table's name may have what it takes for a pattern."""
     return literal(re.sub(r"([*?\[])", r"[\1]", path))
 
@@ -116,7 +116,7 @@ def _stage_deleted(connection: duckdb.DuckDBPyConnection, table: Table, files: S
         if file.content == DataFileContent.EQUALITY_DELETES:
             raise CannotVerify(f"{table.name()[-1]} has equality deletes ({file.file_path}), which verify doesn't read")
         if file.file_format == FileFormat.PARQUET:
-            source = f"read_parquet({_only(file.file_path)})"
+            source = f"read_parquet({only(file.file_path)})"
             connection.execute(f"INSERT INTO {DELETED} SELECT file_path, pos FROM {source}")
             continue
         with table.io.new_input(file.file_path).open() as stream:

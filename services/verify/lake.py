@@ -47,6 +47,11 @@ class PinnedTable:
         """``lake.<namespace>.<name>``."""
         return f"lake.{self.namespace}.{self.name}"
 
+    @property
+    def source_name(self) -> str:
+        """``<schema>.<table>``."""
+        return f"{self.schema}.{self.source_table}"
+
 
 def open_catalog(settings: StackSettings) -> Catalog:
     """The REST catalog, for PyIceberg, with the operator's S3 keys. Raises Unreachable."""

@@ -1,0 +1,105 @@
+"""Letters: the dead letters about a row, in the table, in its older files, and in the topic."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+from pyiceberg.expressions import And, EqualTo, Or
+from pyiceberg.table import Table
+
+from pipelines.deadletters import HEADER_PREFIX, TOPIC
+from pipelines.keys import Keys
+from services.dlq.letters import Letter, Position, position, unsealed
+from services.erase.files import Stored
+from services.erase.subject import Subject
+from services.verify.files import only
+from services.verify.tail import Decoder, read_range
+
+COLUMNS = ("topic", "partition", "offset", "key", "value", "headers")
+
+
+@dataclass(frozen=True)
+class Sorted:
+    """Letters of a table's topic, by position: ``about`` the row, or ``unreadable``: nobody can tell."""
+
+    about: frozenset[Position]
+    unreadable: frozenset[Position]
+
+
+class Sorting:
+    """Tells which letters are about a row. ``doubtful``: those too of which nobody can tell."""
+
+    def __init__(self, subject: Subject, decoder: Decoder, keys: Keys | None, doubtful: bool = False) -> None:
+        self._subject, self._decoder, self._keys, self._doubtful = subject, decoder, keys, doubtful
+
+    def sort(self, letters: Iterable[Letter]) -> Sorted:
+        """Of letters with key, value and headers."""
+        about: set[Position] = set()
+        unreadable: set[Position] = set()
+        for letter in letters:
+            if letter["topic"] != self._subject.table.topic:
+                continue
+            told = self._told(letter)
+            if told or (told is None and self._doubtful):
+                about.add(position(letter))
+            elif told is None:
+                unreadable.add(position(letter))
+        return Sorted(frozenset(about), frozenset(unreadable))
+
+    def _told(self, sealed: Letter) -> bool | None:
+        letter = unsealed(sealed, self._keys)
+        if letter["sealed"]:
+            return None
+        headers = [(header["key"], header["value"]) for header in letter["headers"] or []]
+        return self._subject.in_event(self._decoder, letter["key"], letter["value"], headers)
+
+
+def kept(connection: duckdb.DuckDBPyConnection, files: Iterable[Stored], topic: str) -> list[Letter]:
+    """The letters of a topic in any of these data files of the table of dead letters, deleted ones included."""
+    paths = ", ".join(only(file.path) for file in files if file.path.endswith(".parquet") and not _deletes(file.path))
+    if not paths:
+        return []
+    columns = ", ".join(f'"{name}"' for name in COLUMNS)
+    rows = connection.execute(
+        f"SELECT DISTINCT {columns} FROM read_parquet([{paths}], union_by_name = true) WHERE topic = ?", [topic]
+    ).fetchall()
+    return [dict(zip(COLUMNS, row, strict=True)) for row in rows]
+
+
+def current(table: Table, topic: str) -> list[Letter]:
+    """The letters of a topic in the table as it is now."""
+    found: list[Letter] = table.scan(EqualTo(term="topic", value=topic), selected_fields=COLUMNS).to_arrow().to_pylist()
+    return found
+
+
+def remove(table: Table, positions: Iterable[Position]) -> None:
+    """Take these letters out of the table, in one commit. Older snapshots have them."""
+    conditions = [
+        And(EqualTo(term="topic", value=t), And(EqualTo(term="partition", value=p), EqualTo(term="offset", value=o)))
+        for t, p, o in sorted(positions)
+    ]
+    if conditions:
+        table.delete(conditions[0] if len(conditions) == 1 else Or(*conditions))
+
+
+def in_topic(bootstrap: str, ranges: dict[int, tuple[int, int]]) -> Iterator[tuple[int, int, Letter]]:
+    """The letters in the topic of dead letters, each with the partition and offset that it has there."""
+    for message in read_range(bootstrap, TOPIC, ranges):
+        headers: Any = message.headers() or []
+        told: list[tuple[str, Any]] = list(headers)
+        # What said where a letter is from was added last; a letter's own headers may have such names, too.
+        where = {name.removeprefix(HEADER_PREFIX): value for name, value in told if name.startswith(HEADER_PREFIX)}
+        yield (
+            message.partition() or 0,
+            message.offset() or 0,
+            {
+                "topic": where["topic"].decode(), "partition": int(where["partition"]), "offset": int(where["offset"]),
+                "key": message.key(), "value": message.value(),
+                "headers": [{"key": name, "value": value} for name, value in told],
+            },
+        )  # fmt: skip
+
+
+def _deletes(path: str) -> bool:
+    return path.endswith("-deletes.parquet")
