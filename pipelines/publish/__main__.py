@@ -11,7 +11,9 @@ from threading import Event
 from types import FrameType
 
 from py4j.protocol import Py4JError
+from pyiceberg.exceptions import RESTError
 from pyspark.errors import PySparkException
+from requests.exceptions import RequestException
 from structlog.stdlib import BoundLogger
 
 from pipelines.errors import PipelineError, in_a_line
@@ -21,6 +23,7 @@ from pipelines.protected import keys_for
 from pipelines.publish.dataset import Dataset
 from pipelines.publish.refresh import Refresher
 from pipelines.publish.settings import PublishSettings
+from pipelines.publish.withdraw import open_catalog, withdraw
 from pipelines.session import leave, start_session
 from quality import odcs
 from quality.errors import ContractError
@@ -44,12 +47,14 @@ def main() -> int:
         return 1
     os.environ.pop("PROTECTION_KEY", None)
     datasets = [Dataset(settings.source_name, c, audience) for c in contracts.values() for audience in c.audiences]
-    alive = settings.state_dir / "alive"
+    alive, withdrawn = settings.state_dir / "alive", False
     if not datasets:
         log.info("nothing_to_publish")
-        alive.touch()
-        while not stop.wait(settings.publish_seconds):
+        pause = 0.0
+        while not stop.wait(pause):
             alive.touch()
+            withdrawn = withdrawn or _withdrawn(settings, datasets, log)
+            pause = settings.publish_seconds
         return 0
     spark = start_session(settings, f"publish {settings.source_name}", ui=False)
     spark.sparkContext.setLogLevel("WARN")
@@ -64,9 +69,10 @@ def _look(
     log: BoundLogger,
 ) -> None:  # fmt: skip
     trouble: dict[str, str] = {}
-    pause = 0.0
+    pause, withdrawn = 0.0, False
     while not stop.wait(pause):
         pause = settings.publish_seconds
+        withdrawn = withdrawn or _withdrawn(settings, datasets, log)
         for dataset in datasets:
             alive.touch()
             name = ".".join(dataset.name)
@@ -83,6 +89,17 @@ def _look(
                 log.info("published", dataset=name, of=done.snapshot, anew=done.anew, ms=round(done.seconds * 1000))
             if stop.is_set():
                 return
+
+
+def _withdrawn(settings: PublishSettings, datasets: list[Dataset], log: BoundLogger) -> bool:
+    """Whether everything that isn't shown any more is gone."""
+    try:
+        for name in withdraw(open_catalog(settings), settings.source_name, datasets):
+            log.info("withdrawn", dataset=name)
+    except (RESTError, RequestException) as error:
+        log.error("not_withdrawn", why=type(error).__name__)
+        return False
+    return True
 
 
 if __name__ == "__main__":

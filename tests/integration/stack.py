@@ -147,6 +147,24 @@ schema:
       - {name: phone, logicalType: string, classification: personal}
       - {name: state, logicalType: string}
 """,
+    "forgotten": """
+apiVersion: v3.2.0
+kind: DataContract
+id: forgotten
+version: 1.0.0
+status: active
+roles: [{role: restricted, customProperties: [{property: shows, value: all}]}]
+schema:
+  - name: forgotten
+    physicalName: public.forgotten
+    properties:
+      - {name: id, logicalType: integer, primaryKey: true, primaryKeyPosition: 1}
+      - {name: name, logicalType: string}
+      - name: mail
+        logicalType: string
+        logicalTypeOptions: {pattern: "^[^@]+@[^@]+$"}
+        customProperties: [{property: onViolation, value: reject}]
+""",
     "published": """
 apiVersion: v3.2.0
 kind: DataContract

@@ -111,3 +111,19 @@ def test_a_reader_cannot_read_around_it_by_the_catalog(stack: Stack) -> None:
     for way in ("plan", "tasks", "%70lan"):
         assert httpx.post(f"{env['catalog_uri']}/v1/namespaces/shop/tables/shown/{way}", json={}).status_code == 403
     assert catalog(stack, "analyst").load_table("shop.shown").scan().to_arrow().num_rows == 2
+
+
+def test_what_is_not_shown_any_more_is_gone(stack: Stack) -> None:
+    contract = stack.folder / "quality/contracts/shown.yaml"
+    said = contract.read_text()
+    before, rest = said.split("roles:\n")
+    contract.write_text(before + rest[rest.index("schema:") :])
+    stack.up()
+    operator, bucket = store(stack, "operator"), stack.endpoints["s3_bucket"]
+
+    def left() -> list[str]:
+        listed = operator.list_objects(bucket, "published/restricted/shop/shown/", recursive=True)
+        return [found.object_name or "" for found in listed]
+
+    wait_until(lambda: not catalog(stack, "restricted").table_exists("restricted_shop.shown") and left() == [])
+    stack.assert_equal("shown")

@@ -1,0 +1,35 @@
+"""Withdraw: what no contract shows a role any more is dropped, with its files."""
+
+from collections.abc import Iterable, Iterator
+
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.exceptions import NoSuchTableError
+
+from pipelines.publish.dataset import OF, Dataset
+from pipelines.publish.settings import PublishSettings
+
+
+def open_catalog(settings: PublishSettings) -> Catalog:
+    """The lake's catalog, which deletes a table's files itself. Raises what PyIceberg and requests raise."""
+    return load_catalog("lake", type="rest", uri=str(settings.catalog_uri).rstrip("/"))
+
+
+def withdraw(catalog: Catalog, source: str, shown: Iterable[Dataset]) -> Iterator[str]:
+    """Drop the datasets of this source's tables that aren't among ``shown``; the name of each.
+
+    Raises what PyIceberg and requests raise.
+    """
+    kept = {dataset.name for dataset in shown}
+    for namespace, *_ in catalog.list_namespaces():
+        # ``<role>_<source>``, or the same and the source's schema.
+        if f"_{source}_" not in f"{namespace}_":
+            continue
+        for identifier in catalog.list_tables(namespace):
+            if identifier in kept:
+                continue
+            try:
+                if OF in catalog.load_table(identifier).properties:
+                    catalog.purge_table(identifier)
+                    yield ".".join(identifier)
+            except NoSuchTableError:
+                continue
