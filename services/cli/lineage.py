@@ -9,7 +9,7 @@ from rich.table import Table
 from services.cli.letters import moment
 from services.cli.output import expected_errors, out, print_json
 from services.lineage.ask import Asking
-from services.lineage.draw import DOWNSTREAM, UPSTREAM, graphviz, indexed, label, mermaid, tree, within
+from services.lineage.draw import DOWNSTREAM, UPSTREAM, graphviz, indexed, label, merged, mermaid, tree, within
 from services.lineage.settings import LineageEndpoint
 
 app = typer.Typer(help="Where data comes from, and where it goes.", no_args_is_help=True, rich_markup_mode="markdown")
@@ -24,7 +24,7 @@ class Format(Enum):
     MERMAID = "mermaid"
 
 
-SHOW_HELP = """Show what a table or a column is made of, and what is made of it.
+SHOW_HELP = """Show what a table or a column is made of, and what is made of it; without one, of all mirrored tables.
 
 TABLE is `orders`, `shop.orders` or `lake.shop.orders`; `orders.total` is a column. Any other dataset goes by its full
 name, with its namespace and a colon before it if need be. Examples:
@@ -36,12 +36,14 @@ name, with its namespace and a colon before it if need be. Examples:
     lakehouse lineage show orders --at 2h --json
 
     lakehouse lineage show orders --format dot | dot -Tsvg > orders.svg
+
+    lakehouse lineage show --format mermaid
 """
 
 
 @app.command("show", help=SHOW_HELP)
 def show(
-    name: Annotated[str, typer.Argument(metavar="TABLE[.COLUMN]")],
+    name: Annotated[str | None, typer.Argument(metavar="[TABLE[.COLUMN]]")] = None,
     upstream: Annotated[bool, typer.Option("--upstream", help="Only what it is made of.")] = False,
     downstream: Annotated[bool, typer.Option("--downstream", help="Only what is made of it.")] = False,
     at: Annotated[str | None, typer.Option(help="As it was then: 15m, 2h, 1d ago, or ISO 8601.")] = None,
@@ -52,16 +54,19 @@ def show(
     directions = [d for d, asked in ((UPSTREAM, upstream), (DOWNSTREAM, downstream)) if asked] or [UPSTREAM, DOWNSTREAM]
     when = moment("--at", at, as_json)
     with expected_errors(as_json), Asking(LineageEndpoint.load()) as asking:
-        found = asking.find(name)
-        nodes = within(indexed(asking.graph(found, when)), found.node, directions)
+        chosen = asking.tables() if name is None else [asking.find(name)]
+        parts = {found: within(indexed(asking.graph(found, when)), found.node, directions) for found in chosen}
+    nodes = merged(parts.values())
     if as_json:
-        print_json({"node": found.node, "at": when, "graph": list(nodes.values())})
+        node = None if name is None else chosen[0].node
+        print_json({"node": node, "at": when, "graph": list(nodes.values())})
     elif form is Format.DOT:
         typer.echo(graphviz(nodes))
     elif form is Format.MERMAID:
         typer.echo(mermaid(nodes))
     else:
-        out.print(tree(nodes, found.node, directions, found.label), soft_wrap=True, highlight=False)
+        for found, part in parts.items():
+            out.print(tree(part, found.node, directions, found.label), soft_wrap=True, highlight=False)
 
 
 RUN_HELP = """Show a run: which job, when, how it went, and which versions of what it read and wrote.

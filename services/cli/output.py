@@ -1,6 +1,7 @@
 """How commands speak: tables and progress for people, JSON for programs, and one exit code for each outcome."""
 
 import json
+import logging
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -28,6 +29,9 @@ Because = Annotated[str | None, typer.Option(help="Why; it is kept, see `lakehou
 
 # Where there is no terminal, lines are as long as they need to be.
 WIDE = 200
+
+# The catalog deletes old metadata itself, and PyIceberg warns that it couldn't do so as well.
+logging.getLogger("pyiceberg.catalog").setLevel(logging.ERROR)
 
 out = Console(width=None if sys.stdout.isatty() else WIDE)
 err = Console(stderr=True, width=None if sys.stderr.isatty() else WIDE)

@@ -1,5 +1,6 @@
 """Letters: the dead letters about a row, in the table, in its older files, and in the topic."""
 
+import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -80,6 +81,8 @@ def remove(table: Table, positions: Iterable[Position]) -> None:
         for t, p, o in sorted(positions)
     ]
     if conditions:
+        # It says that it writes files anew instead of marking rows as deleted, which is what is wanted here.
+        warnings.filterwarnings("ignore", message="Merge on read is not yet supported")
         table.delete(conditions[0] if len(conditions) == 1 else Or(*conditions))
 
 

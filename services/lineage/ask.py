@@ -62,6 +62,10 @@ class Asking:
                              f" and {self._url}/api/v1/search?q=… finds others")  # fmt: skip
         return found
 
+    def tables(self) -> list[Found]:
+        """Every table that is mirrored."""
+        return sorted(self._mirrored(self._every(self._source)), key=lambda found: found.label)
+
     def graph(self, at: Found, when: datetime | None = None) -> list[Json]:
         """What is up and down its stream."""
         given = {"nodeId": at.node, "depth": DEPTH, **({"at": when.isoformat()} if when else {})}
@@ -82,12 +86,9 @@ class Asking:
     def _named(self, text: str) -> Found | None:
         short = text.removeprefix("lake.")
         words = text.rpartition(":")[2].removeprefix("lake.").rpartition(".")[2]
-        results = self._get("/api/v1/search", {"q": words, "filter": "DATASET", "limit": 10_000})["results"]
-        every = [Found(r["namespace"], r["name"], f"lake.{link}" if link else r["name"])
-                 for r in results for link in (r["symlinks"] or [None])]  # fmt: skip
+        every = self._every(words)
         in_lake = [f for f in every if f.label.startswith("lake.") and f.label != f.name]
-        spaces = (f"lake.{self._source}.", f"lake.{self._source}_")
-        mirrored = [f for f in in_lake if f.label.startswith(spaces)]
+        mirrored = self._mirrored(in_lake)
         for candidates in (
             [f for f in every if f"{f.namespace}:{f.name}" == text],
             [f for f in in_lake if f.label == f"lake.{short}"],
@@ -102,6 +103,15 @@ class Asking:
             if candidates:
                 return candidates[0]
         return None
+
+    def _every(self, words: str) -> list[Found]:
+        """Datasets that have these words in a name, by each of their names."""
+        results = self._get("/api/v1/search", {"q": words, "filter": "DATASET", "limit": 10_000})["results"]
+        return [Found(r["namespace"], r["name"], f"lake.{link}" if link else r["name"])
+                for r in results for link in (r["symlinks"] or [None])]  # fmt: skip
+
+    def _mirrored(self, among: list[Found]) -> list[Found]:
+        return [f for f in among if f.label.startswith((f"lake.{self._source}.", f"lake.{self._source}_"))]
 
     def _check_column(self, table: Found, column: str) -> None:
         nodes = self._get("/api/v1/column-lineage", {"nodeId": table.node, "depth": 0})["graph"]

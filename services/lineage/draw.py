@@ -15,6 +15,18 @@ def indexed(graph: Iterable[Mapping[str, Any]]) -> Nodes:
     return {node["id"]: node for node in graph}
 
 
+def merged(parts: Iterable[Nodes]) -> Nodes:
+    """Parts of one graph, as one: a node has the edges that it has in any of them."""
+    found: dict[str, Mapping[str, Any]] = {}
+    for name, node in ((name, node) for part in parts for name, node in part.items()):
+        known = found.get(name, node)
+        edges_ = {
+            side: [*known[side], *(e for e in node[side] if e not in known[side])] for side in ("inEdges", "outEdges")
+        }
+        found[name] = {**node, **edges_}
+    return found
+
+
 def label(node: Mapping[str, Any]) -> str:
     """What people call a dataset, a column or a job."""
     data = node["data"]

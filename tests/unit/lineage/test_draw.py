@@ -5,7 +5,7 @@ from typing import Any
 
 from rich.console import Console
 
-from services.lineage.draw import DOWNSTREAM, UPSTREAM, graphviz, indexed, mermaid, reached, tree, within
+from services.lineage.draw import DOWNSTREAM, UPSTREAM, edges, graphviz, indexed, merged, mermaid, reached, tree, within
 
 SOURCE, TOPIC = "dataset:postgres://db:5432:shop.public.orders", "dataset:kafka://k:9092:shop.public.orders"
 ORDERS, DAILY = "dataset:s3://lake:warehouse/shop/orders", "dataset:s3://lake:warehouse/gold/daily"
@@ -74,6 +74,14 @@ def test_the_nearest_come_first() -> None:
     assert reached(SHOP, DAILY, UPSTREAM) == [
         "lake.shop.orders", "shop.public.orders (topic of Kafka k:9092)", "shop.public.orders (PostgreSQL db:5432)"
     ]  # fmt: skip
+
+
+def test_parts_make_the_whole() -> None:
+    parts = [indexed(graph(("capture", [SOURCE], [TOPIC]), ("mirror", [TOPIC], [ORDERS]))),
+             indexed(graph(("mirror", [TOPIC], [ORDERS]), ("gold", [ORDERS], [DAILY])))]  # fmt: skip
+    whole = indexed(graph(("capture", [SOURCE], [TOPIC]), ("mirror", [TOPIC], [ORDERS]), ("gold", [ORDERS], [DAILY])))
+    assert edges(merged(parts)) == edges(whole)
+    assert drawn(merged(parts), DAILY, UPSTREAM) == drawn(whole, DAILY, UPSTREAM)
 
 
 def test_a_direction_leaves_the_other_out() -> None:
