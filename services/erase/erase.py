@@ -19,11 +19,13 @@ from pyiceberg.table import Table
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
 from pipelines import spec
+from pipelines.actions import ERASED
 from pipelines.deadletters import NAMESPACE, TOPIC
 from pipelines.deadletters import TABLE as LETTERS
 from pipelines.maintenance.plan import PURGED, Asked
 from pipelines.maintenance.policy import Upkeep, own_upkeep
 from pipelines.publish.dataset import OF
+from services.dlq.letters import Letters
 from services.erase import files, letters
 from services.erase.errors import CannotErase
 from services.erase.files import Stored
@@ -170,7 +172,10 @@ class Erasure:
         name = f"lake.{NAMESPACE}.{LETTERS}"
         before = self._sorted(files.below(self._store, table, "data"))
         now = self._sorting.sort(letters.current(table, self.subject.table.topic))
-        letters.remove(table, now.about)
+        if now.about:
+            # The ledger counts them all the same.
+            Letters(self.catalog).close(letters.named(now.about), ERASED, None)
+            letters.remove(table, now.about)
         if not before.about:
             yield Copy(name, "letters", 0, not before.unreadable, detail=_unreadable(before))
             return

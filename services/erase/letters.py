@@ -11,7 +11,7 @@ from pyiceberg.table import Table
 
 from pipelines.deadletters import HEADER_PREFIX, TOPIC
 from pipelines.keys import Keys
-from services.dlq.letters import Letter, Position, position, unsealed
+from services.dlq.letters import POSITION, Letter, Position, position, unsealed
 from services.erase.files import Stored
 from services.erase.subject import Subject
 from services.verify.files import only
@@ -74,16 +74,20 @@ def current(table: Table, topic: str) -> list[Letter]:
     return found
 
 
+def named(positions: Iterable[Position]) -> list[Letter]:
+    """Letters of which no more than their positions is told."""
+    return [dict(zip(POSITION, at, strict=True)) for at in sorted(positions)]
+
+
 def remove(table: Table, positions: Iterable[Position]) -> None:
-    """Take these letters out of the table, in one commit. Older snapshots have them."""
-    conditions = [
+    """Take these letters out of the table, in one commit. Older snapshots have them. There is one at least."""
+    each = [
         And(EqualTo(term="topic", value=t), And(EqualTo(term="partition", value=p), EqualTo(term="offset", value=o)))
         for t, p, o in sorted(positions)
     ]
-    if conditions:
-        # It says that it writes files anew instead of marking rows as deleted, which is what is wanted here.
-        warnings.filterwarnings("ignore", message="Merge on read is not yet supported")
-        table.delete(conditions[0] if len(conditions) == 1 else Or(*conditions))
+    # It says that it writes files anew instead of marking rows as deleted, which is what is wanted here.
+    warnings.filterwarnings("ignore", message="Merge on read is not yet supported")
+    table.delete(each[0] if len(each) == 1 else Or(*each))
 
 
 def in_topic(bootstrap: str, ranges: dict[int, tuple[int, int]]) -> Iterator[tuple[int, int, Letter]]:

@@ -4,10 +4,10 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from pyiceberg.expressions import EqualTo
+from pyiceberg.expressions import And, BooleanExpression, EqualTo
 from pyiceberg.table import Table
 
-from pipelines import ledger
+from pipelines import actions, ledger
 from services.verify import lake
 from services.verify.errors import CannotVerify
 from services.verify.progress import OnProgress, Progress, silent
@@ -58,7 +58,7 @@ def histories(
     unknown = wanted - {name for names in called for name in names}
     if unknown:
         raise CannotVerify(f"no table of the lake mirrors {', '.join(sorted(unknown))}.")
-    letters = lake.dead_letters(catalog)
+    letters = [found for found in (lake.dead_letters(catalog), lake.own_table(catalog, actions.TABLE)) if found]
     for (table, pin), its_names in zip(pinned, called, strict=True):
         if not wanted or wanted & its_names:
             on_progress(Progress(pin.full_name, "reading its history"))
@@ -66,7 +66,7 @@ def histories(
     return found
 
 
-def _history(table: Table, pinned: lake.PinnedTable, letters: Table | None) -> TableHistory:
+def _history(table: Table, pinned: lake.PinnedTable, letters: list[Table]) -> TableHistory:
     snapshots = list(lake.lineage(table))[::-1]
     whole = not snapshots or snapshots[0].parent_snapshot_id is None
     entries = ledger.commits(s.summary.additional_properties for s in snapshots if s.summary is not None)
@@ -76,7 +76,7 @@ def _history(table: Table, pinned: lake.PinnedTable, letters: Table | None) -> T
     total = ledger.add_up(entries)
     found.commits, found.uncounted, found.offsets = total.commits, total.uncounted, total.offsets
     found.lost, found.counts = total.lost, total.counts
-    found.letters = 0 if letters is None else _count(letters, pinned.topic, total.spans)
+    found.letters = _count(letters, pinned.topic, total.spans)
     # There may be more, from before the table was dropped or rolled back and read its topic again in other batches.
     if found.letters < found.counts.dead_lettered:
         found.problems.append(
@@ -86,9 +86,14 @@ def _history(table: Table, pinned: lake.PinnedTable, letters: Table | None) -> T
     return found
 
 
-def _count(letters: Table, topic: str, covered: dict[int, tuple[int, int]]) -> int:
-    rows = letters.scan(
-        row_filter=EqualTo(term="topic", value=topic), selected_fields=("partition", "offset")
-    ).to_arrow()
-    spans = ((row["offset"], covered.get(row["partition"], (0, 0))) for row in rows.to_pylist())
+def _count(letters: list[Table], topic: str, covered: dict[int, tuple[int, int]]) -> int:
+    """How many letters there are of these offsets: in their table, or taken out of it because their row was erased."""
+    found: set[tuple[int, int]] = set()
+    for table in letters:
+        condition: BooleanExpression = EqualTo(term="topic", value=topic)
+        if table.name()[-1] == actions.TABLE:
+            condition = And(condition, EqualTo(term="action", value=actions.ERASED))
+        rows = table.scan(row_filter=condition, selected_fields=("partition", "offset")).to_arrow().to_pylist()
+        found |= {(row["partition"], row["offset"]) for row in rows}
+    spans = ((offset, covered.get(partition, (0, 0))) for partition, offset in found)
     return sum(start <= offset < end for offset, (start, end) in spans)
