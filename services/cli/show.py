@@ -93,7 +93,7 @@ def show_table(name: Annotated[str, typer.Argument(metavar="TABLE")], as_json: A
 
 
 def _promised(contract: Promise) -> dict[str, str]:
-    kept = "; ".join(contract.broken) or "kept"
+    kept = "; ".join(contract.broken) or "columns as promised"
     return {
         **({"about": contract.description} if contract.description else {}),
         "owner": f"{contract.owner or '-'}; steward {contract.steward or '-'}",

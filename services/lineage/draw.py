@@ -93,7 +93,10 @@ def _how(nodes: Nodes, at: str, other: str, direction: str) -> str:
         if (made["namespace"], made["dataset"], made["field"]) == tuple(
             source["data"][name] for name in ("namespace", "dataset", "field")
         ):
-            masked = ", masked" if any(step.get("masking") for step in made["transformations"]) else ""
+            masked = "".join(
+                ", masked" + (f" ({step['description']})" if step.get("description") else "")
+                for step in made["transformations"] if step.get("masking")
+            )  # fmt: skip
             return f"  {(made['transformationType'] or 'made').lower()}{masked} by {made['job']['name']}"
     return ""
 

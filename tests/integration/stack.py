@@ -241,6 +241,10 @@ class Stack:
         command = [PYTHON, "-c", "from services.cli.main import app; app()", *arguments, "--json"]
         return json.loads(self._run(command, WAIT_SECONDS, ok))
 
+    def bash(self, script: str) -> str:
+        """Run a script in the folder; what it printed, or an AssertionError with it."""
+        return self._run(["bash", "-c", script], 900)
+
     def status(self) -> str:
         """What `make status` shows, whether all is well or not."""
         return self._run([PYTHON, "-m", "services.runner", "status"], WAIT_SECONDS, ok=(0, 1))

@@ -61,6 +61,30 @@ def test_a_tree_goes_both_ways_and_leaves_out_what_only_rewrites() -> None:
     ]
 
 
+def test_a_column_says_how_it_is_made_of_another() -> None:
+    def column(kind: str, where: str, name: str, field: str, made: list[dict[str, Any]]) -> dict[str, Any]:
+        node = f"datasetField:{kind}://{where}:{name}:{field}"
+        data = {"namespace": f"{kind}://{where}", "dataset": name, "field": field, "inputFields": made}
+        edges = [
+            {"origin": f"datasetField:{m['namespace']}:{m['dataset']}:{m['field']}", "destination": node} for m in made
+        ]
+        return {"id": node, "type": "DATASET_FIELD", "data": data, "inEdges": edges, "outEdges": []}
+
+    def made(how: str, **step: Any) -> list[dict[str, Any]]:
+        return [{"namespace": "s3://lake", "dataset": "orders", "field": "mail", "transformationType": how,
+                 "transformations": [step], "job": {"name": "publish"}}]  # fmt: skip
+
+    for how, said in (
+        (made("IDENTITY", masking=False), "identity"),
+        (made("TRANSFORMATION", masking=True, description="hash"), "transformation, masked (hash)"),
+        (made("AGGREGATION", masking=True), "aggregation, masked"),
+    ):
+        nodes = indexed([column("s3", "lake", "orders", "mail", []), column("s3", "lake", "shown", "mail", how)])
+        assert drawn(nodes, "datasetField:s3://lake:shown:mail", UPSTREAM).splitlines()[2:] == [
+            f"    └── orders.mail  {said} by publish"
+        ]
+
+
 def test_a_circle_is_walked_once() -> None:
     nodes = indexed(graph(("a", [ORDERS], [DAILY]), ("b", [DAILY], [ORDERS])))
 

@@ -1,5 +1,6 @@
 """Checks of a table as contracts state them: what is asked, and what is said of one that can't be."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,7 @@ def test_what_a_check_asks(
     (check,) = contract_of(tmp_path, table, column).checks
     assert check.kind == QUERY
     assert check.column == ("a" if column else None)
-    assert check.others == ("type: sql" in table + column)
+    assert not check.others
     query = check.arguments["unexpected_rows_query"].format(batch="t").replace("`", '"')
     with duckdb.connect() as connection:
         connection.execute("CREATE TABLE t (a INTEGER)")
@@ -65,6 +66,21 @@ def test_what_a_check_asks(
             for row in rows:
                 connection.execute("INSERT INTO t VALUES (?)", [row])
             assert len(connection.execute(query).fetchall()) == broken, rows
+
+
+@pytest.mark.parametrize(("query", "others"), [
+    ("SELECT count(*) - count(DISTINCT lower(a)) FROM ${table}", False),
+    ("select max(a) from\n  ${object} WHERE a > 1", False),
+    ("SELECT count(*) FROM ${table} AS t LEFT ANTI JOIN lake.shop.o ON t.a = o.a", True),
+    ("SELECT count(*) FROM ${table} AS t, lake.shop.o", True),
+    ("SELECT count(*) FROM lake.shop.o", True),
+    ("SELECT count(*) FROM ${table} WHERE a IN (SELECT a FROM lake.shop.o)", True),
+    ("SELECT (SELECT max(a) FROM lake.shop.o) - max(a) FROM ${table}", True),
+    ("SELECT max(a) FROM ${table} UNION TABLE lake.shop.o", True),
+])  # fmt: skip
+def test_which_queries_may_look_at_other_tables(tmp_path: Path, query: str, others: bool) -> None:
+    (check,) = contract_of(tmp_path, json.dumps({"name": "q", "type": "sql", "query": query, "mustBe": 0})).checks
+    assert check.others == others
 
 
 def test_expectations_of_other_peoples_making(tmp_path: Path) -> None:
