@@ -9,7 +9,17 @@ from rich.table import Table
 from pipelines import spec
 from pipelines.maintenance.plan import Asked
 from services.audit import audited
-from services.cli.output import CHECK_FAILED, Because, expected_errors, out, print_json, progress, size
+from services.cli.output import (
+    CHECK_FAILED,
+    UNUSABLE,
+    Because,
+    expected_errors,
+    fail,
+    out,
+    print_json,
+    progress,
+    size,
+)
 from services.maintain.ask import Answer, ask
 from services.maintain.tables import Need, needs
 from services.verify.lake import open_catalog
@@ -18,11 +28,14 @@ from services.verify.settings import StackSettings
 HELP = """Keep tables small and fast: rewrite small files, give up old snapshots, delete files nobody refers to.
 
 The mirror does this by itself, between its batches, as each table's spec says. This asks it to do now what is due, or
-with `--now` all of it, and waits. Examples:
+with `--now` all of it, and waits. With `--purge` it leaves nothing in any file that isn't in the table as it is now (for
+columns that are protected from now on, say): every older snapshot goes, and every tag. Examples:
 
     lakehouse maintain --dry-run
 
     lakehouse maintain orders --now
+
+    lakehouse maintain customers --purge --because "mail is protected now"
 """
 
 app = typer.Typer(rich_markup_mode="markdown")
@@ -32,21 +45,27 @@ app = typer.Typer(rich_markup_mode="markdown")
 def maintain(
     names: Annotated[list[str] | None, typer.Argument(metavar="[TABLE]…", help="`orders` or `shop.orders`.")] = None,
     now: Annotated[bool, typer.Option("--now", help="Everything, whether it is due or not.")] = False,
+    purge: Annotated[
+        bool, typer.Option("--purge", help="Give up all older snapshots, with whatever only they have.")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what is due.")] = False,
     because: Because = None,
     timeout: Annotated[float, typer.Option(min=1, help="Seconds to wait for the mirror.")] = 600.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Maintain tables."""
+    if purge and (now or dry_run or not names):
+        fail("--purge takes tables by name, and neither --now nor --dry-run", UNUSABLE, as_json)
+    asked = Asked.PURGE if purge else Asked.EVERYTHING if now else Asked.DUE
     with expected_errors(as_json), progress(not as_json) as on_progress:
         settings = StackSettings.load()
         catalog = open_catalog(settings)
         found = needs(catalog, settings, spec.load(), names or ())
         answers = None
         if not dry_run:
-            chosen = [need.table for need in found if now or need.due]
-            with audited(catalog, "maintain", ", ".join(names or ()) or "all", because) as doing:
-                answers = ask(catalog, chosen, Asked.EVERYTHING if now else Asked.DUE, timeout, on_progress)
+            chosen = [need.table for need in found if need.due or asked is not Asked.DUE]
+            with audited(catalog, "purge" if purge else "maintain", ", ".join(names or ()) or "all", because) as doing:
+                answers = ask(catalog, chosen, asked, timeout, on_progress)
                 doing.detail |= {"tables": len(chosen), "tasks": sorted({answer.task for answer in answers})}
     if as_json:
         print_json({"tables": [asdict(need) for need in found], "done": [asdict(a) for a in answers or ()],

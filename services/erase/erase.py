@@ -5,7 +5,7 @@ Every step looks at what is there and removes what it finds, so that the same ag
 
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -63,11 +63,13 @@ class Copy:
 
 def subject(catalog: Catalog, settings: StackSettings, name: str, row: str) -> Subject:
     """Which rows are meant. Raises CannotErase."""
-    for table in tables(catalog, settings):
-        pinned = pin(table)
-        if pinned is not None and name in (pinned.name, f"{pinned.namespace}.{pinned.name}", pinned.full_name):
-            return Subject.of(pinned, row)
-    raise CannotErase(f"no mirrored table is called {name} (`lakehouse table list`).")
+    every = (pin(table) for table in tables(catalog, settings))
+    called = [p for p in every if p and name in (p.name, f"{p.namespace}.{p.name}", p.full_name)]
+    if not called:
+        raise CannotErase(f"no mirrored table is called {name} (`lakehouse table list`).")
+    if len(called) > 1:
+        raise CannotErase(f"{name} may be {' or '.join(pinned.full_name for pinned in called)}: name it so.")
+    return Subject.of(called[0], row)
 
 
 @dataclass
@@ -96,20 +98,18 @@ class Erasure:
         pinned = self.subject.table
         with connect(self.settings) as source:
             there = self.subject.in_source(source)
-        held = self._topics.held(pinned.topic)
         table = dead_letters(self.catalog)
-        sorted_ = self._sorted([] if table is None else files.below(self._store, table, "data"))
-        in_topic = sum(1 for _ in self._letters_in_topic())
-        holding = len(self._holding())
+        found = self._sorted([] if table is None else files.below(self._store, table, "data"))
+        records = sum(end - start for start, end in self._topics.held(pinned.topic).values())
+        holding, in_topic = len(self._holding()), len(list(self._letters_in_topic()))
         return [
             Copy(pinned.source_name, "rows", there, there == 0),
-            Copy(pinned.full_name, "data files", holding, holding == 0),
-            Copy(f"topic {pinned.topic}", "records, of all rows", records := _count(held.values()), records == 0),
-            Copy(f"lake.{NAMESPACE}.{LETTERS}", "letters", len(sorted_.about), not sorted_.about,
-                 detail=_unreadable(sorted_)),
+            Copy(f"topic {pinned.topic}", "records, of all rows", records, records == 0),
             Copy(f"topic {TOPIC}", "letters", in_topic, in_topic == 0),
-            *(Copy(".".join(("lake", *dataset.name()[-2:])), "datasets", 1, False) for dataset in self._published()),
-        ]  # fmt: skip
+            Copy(f"lake.{NAMESPACE}.{LETTERS}", "letters", len(found.about), not found.about, None, _unreadable(found)),
+            Copy(pinned.full_name, "data files", holding, holding == 0),
+            *(Copy(_name(dataset), "datasets", 1, False) for dataset in self._published()),
+        ]
 
     def run(self) -> Iterator[Copy]:
         """Remove them, one place after the other. Raises CannotErase where the row is still there, or somebody is to
@@ -230,7 +230,7 @@ class Erasure:
 
     def _dataset(self, dataset: Table) -> Copy:
         """The publisher makes a dataset anew once its table was purged, and leaves nothing of what it was."""
-        name, purged = ".".join(("lake", *dataset.name()[-2:])), self._fresh().properties.get(PURGED)
+        name, purged = _name(dataset), self._fresh().properties.get(PURGED)
         if purged is None:
             return Copy(name, "datasets", 0, True)
         deadline = Deadline(self.timeout)
@@ -307,8 +307,8 @@ def _again(look: Callable[[], T]) -> T:
     return Retrying(retry=gone, stop=stop_after_attempt(5), reraise=True)(look)
 
 
-def _count(ranges: Iterable[tuple[int, int]]) -> int:
-    return sum(end - start for start, end in ranges)
+def _name(table: Table) -> str:
+    return ".".join(("lake", *table.name()[-2:]))
 
 
 def _rows(count: int) -> str:

@@ -46,14 +46,14 @@ def below(store: S3FileSystem, table: Table, folder: str) -> list[Stored]:
 
 
 def holding(
-    duckdb_: duckdb.DuckDBPyConnection, subject: Subject, files: Sequence[Stored], on_progress: OnProgress
+    connection: duckdb.DuckDBPyConnection, subject: Subject, files: Sequence[Stored], on_progress: OnProgress
 ) -> list[Stored]:
     """Those of a table's data files in which the subject's rows are, deleted ones included. Reads all of them."""
     schema, condition = subject.in_files()
     by_path, held, read = {file.path: file for file in files}, [], 0
     for some in _batches(file.path for file in files if file.path.endswith(".parquet")):
         paths = ", ".join(only(path) for path in some)
-        rows = duckdb_.execute(
+        rows = connection.execute(
             f"SELECT DISTINCT filename FROM read_parquet([{paths}], schema = {schema}, filename = true)"
             f" WHERE {condition}"
         ).fetchall()

@@ -1,17 +1,14 @@
 """A row that is deleted in the source and erased, by the contract of ``forgotten`` in tests.integration.stack."""
 
-import io
 import json
 from collections.abc import Iterator
 from typing import Any
 
-import fastavro
-import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
-from minio import Minio
 
+from tests.integration.objects import texts
 from tests.integration.stack import Stack, wait_until
 
 pytestmark = pytest.mark.process
@@ -22,25 +19,11 @@ SAID = ("Forget Me", "secret-7@", "never an address")
 
 def kept(stack: Stack) -> Iterator[str]:
     """Where something of the row is: objects of the lake, whether a table knows them or not, and records of topics."""
-    env = stack.endpoints
-    store = Minio(env["s3_endpoint"].removeprefix("http://"), env["s3_access_key"], env["s3_secret_key"],
-                  secure=False, region=env["s3_region"])  # fmt: skip
-    for folder in FOLDERS:
-        for found in store.list_objects(env["s3_bucket"], folder, recursive=True):
-            name = found.object_name or ""
-            data = store.get_object(env["s3_bucket"], name).read()
-            if _tells(_content(name, data)):
-                yield name
+    yield from (name for name, text in texts(stack, *FOLDERS) if _tells(text))
     for topic in (TOPIC, LETTERS):
         yield from (
             f"{topic}:{message.offset()}" for message in _records(stack, topic) if _tells(repr(message.value()))
         )
-
-
-def _content(name: str, data: bytes) -> str:
-    if name.endswith(".parquet"):
-        return repr(pq.read_table(io.BytesIO(data)).to_pylist())
-    return repr(list(fastavro.reader(io.BytesIO(data)))) if name.endswith(".avro") else data.decode()
 
 
 def _tells(text: str) -> bool:
