@@ -28,8 +28,8 @@ from services.verify.settings import StackSettings
 HELP = """Keep tables small and fast: rewrite small files, give up old snapshots, delete files nobody refers to.
 
 The mirror does this by itself, between its batches, as each table's spec says. This asks it to do now what is due, or
-with `--now` all of it, and waits. With `--purge` it leaves nothing in any file that isn't in the table as it is now (for
-columns that are protected from now on, say): every older snapshot goes, and every tag. Examples:
+with `--now` all of it, and waits. With `--purge` it leaves nothing in any file that isn't in the table as it is now
+(for columns that are protected from now on, say): every older snapshot goes, and every tag. Examples:
 
     lakehouse maintain --dry-run
 
