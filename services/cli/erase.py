@@ -8,7 +8,8 @@ from rich.table import Table
 
 from services.audit import audited
 from services.cli.output import CHECK_FAILED, Because, expected_errors, out, print_json, progress
-from services.erase.erase import Copy, erasure, fingerprint, subject
+from services.erase.copy import Copy
+from services.erase.erase import erasure, fingerprint, subject
 from services.verify.lake import open_catalog
 from services.verify.settings import StackSettings
 

@@ -4,7 +4,6 @@ Every step looks at what is there and removes what it finds, so that the same ag
 """
 
 import json
-import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -14,7 +13,6 @@ from typing import TypeVar
 import duckdb
 from pyarrow.fs import S3FileSystem
 from pyiceberg.catalog import Catalog
-from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.table import Table
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
@@ -24,9 +22,9 @@ from pipelines.deadletters import NAMESPACE, TOPIC
 from pipelines.deadletters import TABLE as LETTERS
 from pipelines.maintenance.plan import PURGED, Asked
 from pipelines.maintenance.policy import Upkeep, own_upkeep
-from pipelines.publish.dataset import OF
 from services.dlq.letters import Letters
-from services.erase import files, letters
+from services.erase import files, letters, published
+from services.erase.copy import Copy
 from services.erase.errors import CannotErase
 from services.erase.files import Stored
 from services.erase.letters import Sorted, Sorting
@@ -35,7 +33,7 @@ from services.erase.topics import Topics
 from services.maintain.ask import ask
 from services.verifier import record as verification
 from services.verify.lake import dead_letters, open_duckdb, own_table, pin, tables
-from services.verify.position import Deadline, connect, wait_until_visible
+from services.verify.position import connect, wait_until_visible
 from services.verify.progress import OnProgress, Progress, silent
 from services.verify.scratch import scratch
 from services.verify.settings import StackSettings
@@ -44,21 +42,6 @@ from services.verify.tail import Decoder
 T = TypeVar("T")
 
 MEMORY = "1GB"
-POLL_SECONDS = 1.0
-
-
-@dataclass(frozen=True)
-class Copy:
-    """Where copies of the row are or were. ``found``: how many files, records or letters; ``gone``: none can be read
-    any more; ``until``: when the last byte is gone at the latest, if that isn't now; ``detail``: what to know.
-    """
-
-    where: str
-    what: str
-    found: int
-    gone: bool
-    until: datetime | None = None
-    detail: str | None = None
 
 
 def subject(catalog: Catalog, settings: StackSettings, name: str, row: str) -> Subject:
@@ -108,7 +91,7 @@ class Erasure:
             Copy(f"topic {TOPIC}", "letters", in_topic, in_topic == 0),
             Copy(f"lake.{NAMESPACE}.{LETTERS}", "letters", len(found.about), not found.about, None, _unreadable(found)),
             Copy(pinned.full_name, "data files", holding, holding == 0),
-            *(Copy(_name(dataset), "datasets", 1, False) for dataset in self._published()),
+            *(Copy(published.name(dataset), "datasets", 1, False) for dataset in self._published()),
         ]
 
     def run(self) -> Iterator[Copy]:
@@ -119,7 +102,9 @@ class Erasure:
         yield self._topic()
         yield from self._dead_letters()
         yield self._table()
-        yield from map(self._dataset, self._published())
+        purged = self._fresh().properties.get(PURGED)
+        for dataset in self._published():
+            yield published.made_anew(dataset, purged, self._store, self.timeout, self.on_progress)
         yield self._verification()
 
     def _check_gone(self) -> None:
@@ -218,37 +203,7 @@ class Erasure:
         )
 
     def _published(self) -> list[Table]:
-        """What roles are shown of the table."""
-        pinned, found = self.subject.table, []
-        for namespace in self.catalog.list_namespaces():
-            if namespace[0].endswith(f"_{pinned.namespace}"):
-                for identifier in self.catalog.list_tables(namespace):
-                    table = self.catalog.load_table(identifier)
-                    if table.properties.get(OF) == f"{pinned.namespace}.{pinned.name}":
-                        found.append(table)
-        return found
-
-    def _dataset(self, dataset: Table) -> Copy:
-        """The publisher makes a dataset anew once its table was purged, and leaves nothing of what it was."""
-        name, purged = _name(dataset), self._fresh().properties.get(PURGED)
-        if purged is None:
-            return Copy(name, "datasets", 0, True)
-        deadline = Deadline(self.timeout)
-        while True:
-            made = dataset.properties.get(PURGED) == purged and len(dataset.snapshots()) == 1
-            # Files are deleted after the commit that gives their snapshots up.
-            left = {file.path for file in files.below(self._store, dataset, "data")} - files.known(dataset)
-            if made and not left:
-                return Copy(name, "datasets", 1, True)
-            if not deadline.left:
-                why = f"{len(left)} files are left of what it was" if made else "the publisher hasn't made it anew yet"
-                return Copy(name, "datasets", 1, False, None, f"{why}: is it up? (`make status`)")
-            self.on_progress(Progress(name, "waiting for the publisher"))
-            time.sleep(POLL_SECONDS)
-            try:
-                dataset = dataset.refresh()
-            except NoSuchTableError:
-                return Copy(name, "datasets", 1, True, None, "it isn't shown any more")
+        return published.datasets(self.catalog, self.subject.table)
 
     def _verification(self) -> Copy:
         """Keys of rows that differed."""
@@ -305,10 +260,6 @@ def fingerprint(found: Subject, settings: StackSettings) -> str:
 def _again(look: Callable[[], T]) -> T:
     gone = retry_if_exception_type((duckdb.IOException, duckdb.HTTPException))
     return Retrying(retry=gone, stop=stop_after_attempt(5), reraise=True)(look)
-
-
-def _name(table: Table) -> str:
-    return ".".join(("lake", *table.name()[-2:]))
 
 
 def _rows(count: int) -> str:
