@@ -20,6 +20,7 @@ from services.lineage.errors import CannotTell
 from services.lineage.settings import LineageEndpoint
 from services.maintain.alerts import Condition, alerts, condition
 from services.maintain.tables import need_of, source_of
+from services.published import Shown, datasets, shown
 from services.verify.errors import Unreachable
 from services.verify.lake import lineage, open_catalog
 from services.verify.settings import StackSettings
@@ -47,6 +48,8 @@ def show_table(name: Annotated[str, typer.Argument(metavar="TABLE")], as_json: A
         name = ".".join(table.name()[-2:])
         checked = newest(open_catalog(settings), [name]).get(name)
         flows = _flows(f"lake.{name}")
+        of = datasets(open_catalog(settings), *table.name()[-2:]) if source_of(table) else []
+        published = [shown(dataset, table, datetime.now(UTC)) for dataset in of]
     broken = broken_rows(table)
     warned += _late(promised, found)
     if as_json:
@@ -54,8 +57,7 @@ def show_table(name: Annotated[str, typer.Argument(metavar="TABLE")], as_json: A
             **asdict(found), "freshness_asked": asked, "layout": layout.model_dump(),
             "health": health and asdict(health), "alerts": warned, "contract": promised and asdict(promised),
             "broken_rows": broken, "checked": checked and asdict(checked), "lineage": flows,
-            "newest_snapshots": history,
-            "protected": protected,
+            "newest_snapshots": history, "protected": protected, "published": [asdict(each) for each in published],
         })  # fmt: skip
         return
     described = {
@@ -72,6 +74,7 @@ def show_table(name: Annotated[str, typer.Argument(metavar="TABLE")], as_json: A
         **({"health": _described(health)} if health else {}),
         **(_promised(promised) if promised else {"contract": "none; `lakehouse contract init` writes a first one"}),
         **({"checked": _checked(checked)} if checked else {}),
+        **({"shown": "; ".join(map(_shown, published))} if published else {}),
         "made of": ", ".join(flows["upstream"]) or "nothing known" if flows else "not known: lineage doesn't answer",
         **({"used by": ", ".join(flows["downstream"])} if flows and flows["downstream"] else {}),
         **({"broken": ", ".join(f"{name} by {count:,} rows" for name, count in broken.items())} if broken else {}),
@@ -107,6 +110,11 @@ def _checked(run: KnownRun) -> str:
     return (
         f"{age((datetime.now(UTC) - run.started_at).total_seconds())} ago: {kept}{not_asked} (`lakehouse check --last`)"
     )
+
+
+def _shown(dataset: Shown) -> str:
+    behind = f"{age(dataset.behind_seconds)} behind" if dataset.behind_seconds else "up to date"
+    return f"to {dataset.role} as {dataset.table}, {behind}"
 
 
 def _flows(name: str) -> dict[str, list[str]] | None:

@@ -31,6 +31,7 @@ from services.erase.letters import Sorted, Sorting
 from services.erase.subject import Subject
 from services.erase.topics import Topics
 from services.maintain.ask import ask
+from services.published import datasets, full_name
 from services.verifier import record as verification
 from services.verify.lake import dead_letters, open_duckdb, own_table, pin, tables
 from services.verify.position import connect, wait_until_visible
@@ -91,7 +92,7 @@ class Erasure:
             Copy(f"topic {TOPIC}", "letters", in_topic, in_topic == 0),
             Copy(f"lake.{NAMESPACE}.{LETTERS}", "letters", len(found.about), not found.about, None, _unreadable(found)),
             Copy(pinned.full_name, "data files", holding, holding == 0),
-            *(Copy(published.name(dataset), "datasets", 1, False) for dataset in self._published()),
+            *(Copy(full_name(dataset), "datasets", 1, False) for dataset in self._published()),
         ]
 
     def run(self) -> Iterator[Copy]:
@@ -203,7 +204,7 @@ class Erasure:
         )
 
     def _published(self) -> list[Table]:
-        return published.datasets(self.catalog, self.subject.table)
+        return datasets(self.catalog, self.subject.table.namespace, self.subject.table.name)
 
     def _verification(self) -> Copy:
         """Keys of rows that differed."""

@@ -67,6 +67,9 @@ def test_a_role_is_shown_its_part_of_a_table_as_it_changes(stack: Stack) -> None
     stack.sql("UPDATE shown SET state = 'secret' WHERE id = 1", "UPDATE shown SET state = 'told' WHERE id = 2",
               "DELETE FROM shown WHERE id = 3")  # fmt: skip
     wait_until(lambda: seen(stack) == [{"id": 2, "mail": keys.hashed("c@d"), "state": "told"}])
+    wait_until(lambda: stack.lakehouse("table", "show", "shown")["published"][0]["behind_seconds"] == 0)
+    (told,) = stack.lakehouse("table", "show", "shown")["published"]
+    assert (told["role"], told["table"]) == ("restricted", "lake.restricted_shop.shown")
     wait_until(lambda: "error" not in stack.lakehouse("lineage", "show", "restricted_shop.shown.mail", ok=(0, 2)))
     graph = stack.lakehouse("lineage", "show", "restricted_shop.shown.mail", "--upstream")["graph"]
     assert {node["data"]["dataset"] for node in graph} == {

@@ -1,0 +1,53 @@
+"""Published: what roles are shown of a table, as the lake has it, and how far it is behind."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import takewhile
+
+from pyiceberg.catalog import Catalog
+from pyiceberg.table import Table
+
+from pipelines.publish.dataset import OF, ROLE
+from pipelines.publish.refresh import SNAPSHOT
+from services.verify.lake import lineage
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A role's dataset. ``snapshot_id``: of its table, which it is of; ``behind_seconds``: since when the table has had
+    a commit that the dataset lacks, at least; 0: it lacks none.
+    """
+
+    role: str
+    table: str
+    snapshot_id: str | None
+    behind_seconds: float
+
+
+def datasets(catalog: Catalog, namespace: str, name: str) -> list[Table]:
+    """The datasets of a mirrored table."""
+    found = []
+    for space in catalog.list_namespaces():
+        if space[0].endswith(f"_{namespace}"):
+            found += [t for t in map(catalog.load_table, catalog.list_tables(space)) if _is_of(t, namespace, name)]
+    return found
+
+
+def _is_of(dataset: Table, namespace: str, name: str) -> bool:
+    return dataset.properties.get(OF) == f"{namespace}.{name}"
+
+
+def full_name(dataset: Table) -> str:
+    """``lake.<namespace>.<name>``."""
+    return ".".join(("lake", *dataset.name()[-2:]))
+
+
+def shown(dataset: Table, table: Table, now: datetime) -> Shown:
+    """How far a dataset is behind its table."""
+    summaries = (s.summary.additional_properties for s in lineage(dataset) if s.summary is not None)
+    of = next((summary[SNAPSHOT] for summary in summaries if SNAPSHOT in summary), None)
+    lacking = list(takewhile(lambda snapshot: str(snapshot.snapshot_id) != of, lineage(table)))
+    behind = 0.0
+    if lacking:
+        behind = (now - datetime.fromtimestamp(lacking[-1].timestamp_ms / 1000, UTC)).total_seconds()
+    return Shown(dataset.properties[ROLE], full_name(dataset), of, max(0.0, behind))
