@@ -156,7 +156,9 @@ class ProcessRunner:
             services = self._stack.services
         except ComposeFileError:
             return {name: [] for name in names}
-        return {name: list(self._stack.dependencies(name)) if name in services else [] for name in names}
+        known = {name for name in names if name in services and not services[name].process.skip}
+        # With what is needed through others: of those, one-shots have ended.
+        return {name: [*{*self._stack.selection([name])} - {name}] if name in known else [] for name in names}
 
     def clean(self) -> None:
         """See `Runner.clean`."""

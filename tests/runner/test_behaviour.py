@@ -74,6 +74,15 @@ def test_down_stops_dependents_first_and_keeps_state(tiny: Tiny) -> None:
     assert tiny.runner.status().ok
 
 
+def test_down_stops_dependents_first_also_where_a_one_shot_is_between(tiny: Tiny) -> None:
+    slow = server("b", {"setup": COMPLETED})
+    slow["command"][-1] = slow["command"][-1].replace("echo b stops", "sleep 1; echo b stops")
+    tiny.write({"a": server("a"), "setup": one_shot("true", {"a": HEALTHY}), "b": slow})
+    tiny.runner.up()
+    tiny.runner.down()
+    assert tiny.events()[-2:] == ["b stops", "a stops"]
+
+
 def test_a_one_shot_that_fails_is_tried_again(tiny: Tiny) -> None:
     tiny.write(
         {"setup": one_shot("echo try >>events; test $(wc -l <events) -ge 3"), "a": server("a", {"setup": COMPLETED})}
