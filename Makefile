@@ -67,7 +67,7 @@ test: dev ## All tests (needs no running stack; starts what it needs)
 	@$(TOOLCHAIN) preflight --runner process
 	@$(TOOLCHAIN) install
 	@$(VENV)/python -m pytest -v -n 2 --dist loadfile --durations=15 --maxfail=3 tests/unit
-	@$(VENV)/python -m pytest -v --durations=25 --maxfail=3 tests/runner tests/integration tests/compose
+	@$(VENV)/python -m pytest -v -n 2 --dist loadgroup --durations=25 --maxfail=3 tests/runner tests/integration tests/compose
 
 test-model: dev ## Random histories in random batches against a model, and against a real PostgreSQL (EXAMPLES=100)
 	@$(TOOLCHAIN) install spark

@@ -6,6 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from pipelines.iceberg import Lake, LakeTable
+from pipelines.publish import refresh
 from pipelines.publish.dataset import Dataset
 from pipelines.publish.refresh import SNAPSHOT, Refresher
 from quality.audience import Audience
@@ -123,13 +124,15 @@ def test_values_that_no_record_has_written_make_it_anew(spark: SparkSession) -> 
     assert [row[2] for row in shown.rows()] == ["filled", "filled"]
 
 
-def test_it_doesnt_rot(spark: SparkSession) -> None:
+def test_it_doesnt_rot(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(refresh, "MOST_FILES", 6)
+    monkeypatch.setattr(refresh, "MOST_DELETES", 4)
     shown = Shown(spark)
     shown.apply(create(1, 1, "a"), create(2, 2, "b"))
     shown.refresh()
-    for number in range(40):
+    for number in range(10):
         shown.apply(update(10 + number, 1, f"{number}"))
         shown.refresh()
-    assert int(shown.table.summary["total-data-files"]) < 34
-    assert int(shown.table.summary["total-delete-files"]) < 18
+    assert int(shown.table.summary["total-data-files"]) < 8
+    assert int(shown.table.summary["total-delete-files"]) < 6
     assert shown.rows() == shown.topic.rows()
