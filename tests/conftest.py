@@ -8,11 +8,8 @@ import pytest
 GROUPS = {"integration": "stack", "runner": "runners", "compose": "runners"}
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the tests that need servers into two groups, by their folder."""
-    here = Path(__file__).parent
-    for item in items:
-        group = GROUPS.get(item.path.relative_to(here).parts[0])
-        if group is not None:
-            item.add_marker(pytest.mark.xdist_group(group))
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Put a test that needs servers into a group, by its folder."""
+    group = GROUPS.get(item.path.relative_to(Path(__file__).parent).parts[0])
+    if group is not None:
+        item.add_marker(pytest.mark.xdist_group(group))
