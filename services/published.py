@@ -1,10 +1,12 @@
 """Published: what roles are shown of a table, as the lake has it, and how far it is behind."""
 
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import takewhile
 
 from pyiceberg.catalog import Catalog
+from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.table import Table
 
 from pipelines.publish.dataset import OF, ROLE
@@ -26,15 +28,20 @@ class Shown:
 
 def datasets(catalog: Catalog, namespace: str, name: str) -> list[Table]:
     """The datasets of a mirrored table."""
-    found = []
-    for space in catalog.list_namespaces():
-        if space[0].endswith(f"_{namespace}"):
-            found += [t for t in map(catalog.load_table, catalog.list_tables(space)) if _is_of(t, namespace, name)]
-    return found
+    return [found for found in every(catalog, {namespace}) if found.properties[OF] == f"{namespace}.{name}"]
 
 
-def _is_of(dataset: Table, namespace: str, name: str) -> bool:
-    return dataset.properties.get(OF) == f"{namespace}.{name}"
+def every(catalog: Catalog, namespaces: Collection[str]) -> Iterator[Table]:
+    """All datasets of mirrored tables in these namespaces. One that is dropped meanwhile is left out."""
+    for space, *_ in catalog.list_namespaces():
+        if any(space.endswith(f"_{namespace}") for namespace in namespaces):
+            for identifier in catalog.list_tables(space):
+                try:
+                    found = catalog.load_table(identifier)
+                except NoSuchTableError:
+                    continue
+                if OF in found.properties:
+                    yield found
 
 
 def full_name(dataset: Table) -> str:

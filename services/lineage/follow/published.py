@@ -15,6 +15,7 @@ from lineage.names import job
 from pipelines.publish.dataset import MASKED, OF, ROLE
 from pipelines.publish.refresh import SNAPSHOT
 from services.lineage.follow.world import SPARK, State, World, committed_at
+from services.published import every
 from services.verify.lake import lineage
 
 
@@ -36,13 +37,7 @@ class Published:
 
 
 def _datasets(world: World) -> Iterator[Table]:
-    mirrored = {table.name.partition(".")[0] for table in world.mirrored}
-    for namespace, *_ in world.catalog.list_namespaces():
-        if any(namespace.endswith(f"_{name}") for name in mirrored):
-            for identifier in world.catalog.list_tables(namespace):
-                table = world.catalog.load_table(identifier)
-                if OF in table.properties:
-                    yield table
+    return every(world.catalog, {table.name.partition(".")[0] for table in world.mirrored})
 
 
 def _events(world: World, dataset: Table, known: object) -> Iterator[RunEvent]:
