@@ -26,7 +26,6 @@ READERS: tuple[Reader, ...] = (
 )  # fmt: skip
 # It rests at least so many times as long as a look takes, however many tables there are.
 REST = 4
-# What a server that is down, or just comes up, makes of a look.
 
 
 def client(url: str, api_key: str) -> OpenLineageClient:
