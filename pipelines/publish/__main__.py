@@ -6,7 +6,6 @@ Without a contract that shows somebody something it does nothing, and has no Spa
 import os
 import signal
 import sys
-from pathlib import Path
 from threading import Event
 from types import FrameType
 
@@ -47,48 +46,43 @@ def main() -> int:
         return 1
     os.environ.pop("PROTECTION_KEY", None)
     datasets = [Dataset(settings.source_name, c, audience) for c in contracts.values() for audience in c.audiences]
-    alive, withdrawn = settings.state_dir / "alive", False
-    if not datasets:
+    refresher = None
+    if datasets:
+        spark = start_session(settings, f"publish {settings.source_name}", ui=False)
+        spark.sparkContext.setLogLevel("WARN")
+        refresher = Refresher(spark, settings.published, None if keys is None else Vault.of(spark, keys))
+    else:
         log.info("nothing_to_publish")
-        pause = 0.0
-        while not stop.wait(pause):
-            alive.touch()
-            withdrawn = withdrawn or _withdrawn(settings, datasets, log)
-            pause = settings.publish_seconds
-        return 0
-    spark = start_session(settings, f"publish {settings.source_name}", ui=False)
-    spark.sparkContext.setLogLevel("WARN")
-    refresher = Refresher(spark, settings.published, None if keys is None else Vault.of(spark, keys))
-    _look(refresher, datasets, settings, stop, alive, log)
-    spark.stop()
-    leave(0)
-
-
-def _look(
-    refresher: Refresher, datasets: list[Dataset], settings: PublishSettings, stop: Event, alive: Path,
-    log: BoundLogger,
-) -> None:  # fmt: skip
-    trouble: dict[str, str] = {}
+    alive, trouble = settings.state_dir / "alive", dict[str, str]()
     pause, withdrawn = 0.0, False
     while not stop.wait(pause):
         pause = settings.publish_seconds
+        alive.touch()
         withdrawn = withdrawn or _withdrawn(settings, datasets, log)
         for dataset in datasets:
+            if refresher is None or stop.is_set():
+                break
             alive.touch()
-            name = ".".join(dataset.name)
-            try:
-                done = refresher.refresh(dataset)
-                trouble.pop(name, None)
-            except (PipelineError, PySparkException, Py4JError) as error:
-                said = str(error) if isinstance(error, PipelineError) else in_a_line(error)
-                if trouble.get(name) != said:
-                    log.error("not_published", dataset=name, why=said)
-                trouble[name] = said
-                continue
-            if done is not None:
-                log.info("published", dataset=name, of=done.snapshot, anew=done.anew, ms=round(done.seconds * 1000))
-            if stop.is_set():
-                return
+            _refresh(refresher, dataset, trouble, log)
+    if refresher is not None:
+        refresher.spark.stop()
+    leave(0)
+
+
+def _refresh(refresher: Refresher, dataset: Dataset, trouble: dict[str, str], log: BoundLogger) -> None:
+    """Bring a dataset up to date, or say why not, unless ``trouble`` has it that this was said."""
+    name = ".".join(dataset.name)
+    try:
+        done = refresher.refresh(dataset)
+        trouble.pop(name, None)
+    except (PipelineError, PySparkException, Py4JError) as error:
+        said = str(error) if isinstance(error, PipelineError) else in_a_line(error)
+        if trouble.get(name) != said:
+            log.error("not_published", dataset=name, why=said)
+        trouble[name] = said
+        return
+    if done is not None:
+        log.info("published", dataset=name, of=done.snapshot, anew=done.anew, ms=round(done.seconds * 1000))
 
 
 def _withdrawn(settings: PublishSettings, datasets: list[Dataset], log: BoundLogger) -> bool:

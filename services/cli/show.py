@@ -39,16 +39,16 @@ def show_table(name: Annotated[str, typer.Argument(metavar="TABLE")], as_json: A
     """Show a table."""
     with expected_errors(as_json):
         settings = StackSettings.load()
-        table = named(settings, name, as_json)
-        found, history = facts(table, *lags(settings), verified(open_catalog(settings))), _history(table)
+        table, catalog = named(settings, name, as_json), open_catalog(settings)
+        found, history = facts(table, *lags(settings), verified(catalog)), _history(table)
         health, warned = _health(table)
         layout, asked = layout_of(table), _asked(table)
         types, protected = {f.name: str(f.field_type) for f in table.schema().fields}, protections(table)
         promised = promise(source_of(table), types, protected)
         name = ".".join(table.name()[-2:])
-        checked = newest(open_catalog(settings), [name]).get(name)
+        checked = newest(catalog, [name]).get(name)
         flows = _flows(f"lake.{name}")
-        of = datasets(open_catalog(settings), *table.name()[-2:]) if source_of(table) else []
+        of = datasets(catalog, *table.name()[-2:]) if source_of(table) else []
         published = [shown(dataset, table, datetime.now(UTC)) for dataset in of]
     broken = broken_rows(table)
     warned += _late(promised, found)
