@@ -49,13 +49,17 @@ IDLE_SECONDS = 5.0
 
 
 class BatchMirror:
-    """What ``foreachBatch`` calls. A batch ends with every table committed or held, or raises and is tried again."""
+    """What ``foreachBatch`` calls. A batch ends with every table committed or held, or raises and is tried again.
+
+    No batch begins once ``stop`` is set; ``caught_up`` is set by the first batch that leaves time to spare.
+    """
 
     def __init__(
-        self, spark: SparkSession, settings: MirrorSettings, stop: Event, log: BoundLogger, specs: Specs,
-        contracts: Mapping[tuple[str, str], Contract], vault: Vault | None,
+        self, spark: SparkSession, settings: MirrorSettings, stop: Event, caught_up: Event, log: BoundLogger,
+        specs: Specs, contracts: Mapping[tuple[str, str], Contract], vault: Vault | None,
     ) -> None:  # fmt: skip
         self._settings, self._stop, self._log, self._holds = settings, stop, log, Holds()
+        self._caught_up = caught_up
         self._publisher = PositionPublisher(settings.kafka_bootstrap, log)
         self._pace, self._maintenance = Pace(specs.default_freshness), Maintenance(spark, specs, log)
         self._wanted = Wanted(settings.kafka_bootstrap)
@@ -129,7 +133,10 @@ class BatchMirror:
         committed = [outcome.topic for outcome in outcomes if outcome.committed]
         # What is under way comes in its own time.
         pause = self._pace.end(bool(committed), waiting.keys() - self._aside.busy().keys(), behind)
-        self._rest(number, committed, pause, idle=not committed and not waiting)
+        idle = not committed and not waiting
+        self._rest(number, committed, pause, idle)
+        if not behind and (pause or idle):
+            self._caught_up.set()
 
     def _rest(self, number: int, committed: list[str], pause: float, idle: bool) -> None:
         """Wait until the next batch is due, and keep the tables in order meanwhile."""

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from structlog.stdlib import BoundLogger
 
-from pipelines import enforce, failpoints, spec
+from pipelines import enforce, failpoints, gear, spec
 from pipelines.batch import BatchMirror
 from pipelines.history import outrun
 from pipelines.lease import Lease
@@ -23,13 +23,14 @@ from pipelines.planned import OffsetLog
 from pipelines.protect import Vault
 from pipelines.protected import keys_for
 from pipelines.read import read_stream
-from pipelines.session import abandon, leave, start_session
+from pipelines.session import abandon, end_session, leave, start_session
 from pipelines.settings import MirrorSettings
 from quality import odcs
 from quality.errors import ContractError
 
 POLL_SECONDS = 0.2
 TRIGGER = "500 milliseconds"
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
 # Less than the service's grace period, after which it is killed (which repeats and loses nothing either).
 BATCH_SECONDS = 45
 
@@ -37,17 +38,18 @@ BATCH_SECONDS = 45
 def main() -> int:
     """Run until SIGTERM or SIGINT (0), or until the query fails or the lease is lost (1).
 
-    After a failure the service's supervisor starts it anew.
+    After a failure the service's supervisor starts it anew. After a backlog it does so itself.
     """
-    log = json_log()
-    stop = Event()
+    log, environment = json_log(), dict(os.environ)
+    stop, asked, caught_up = Event(), Event(), Event()
 
     def ask_to_stop(number: int, _: FrameType | None) -> None:
         log.info("stopping", signal=signal.Signals(number).name)
+        asked.set()
         stop.set()
 
-    signal.signal(signal.SIGTERM, ask_to_stop)
-    signal.signal(signal.SIGINT, ask_to_stop)
+    for number in SIGNALS:
+        signal.signal(number, ask_to_stop)
     settings = MirrorSettings()
     failpoints.look_in(settings.failpoints)
     try:
@@ -59,24 +61,34 @@ def main() -> int:
     # Spark is given the keys, and its processes needn't have the secret.
     os.environ.pop("PROTECTION_KEY", None)
     lease = Lease(settings.kafka_bootstrap, settings.source_name, settings.state_dir, log)
+    chosen = gear.choose(settings)
+    settings = settings.model_copy(update={"spark_java_options": chosen.java_options})
     spark = start_session(settings, f"mirror {settings.source_name}")
     spark.sparkContext.setLogLevel("WARN")
-    log.info("started", source=settings.source_name, schemas=settings.schemas, spark=settings.spark_master)
+    log.info("started", source=settings.source_name, schemas=settings.schemas, spark=settings.spark_master,
+             backlog=chosen.backlog, java_options=chosen.java_options)  # fmt: skip
     try:
         enforce.check(spark, contracts.values())
         vault = None if keys is None else Vault.of(spark, keys)
-        mirror = partial(BatchMirror, spark, settings, stop, log, specs, contracts, vault)
-        return _run(spark, settings, mirror, lease, stop, log) if lease.acquire(stop) else 0
+        mirror = partial(BatchMirror, spark, settings, stop, caught_up, log, specs, contracts, vault)
+        done = caught_up if chosen.high else Event()
+        code = _run(spark, settings, mirror, lease, stop, done, log) if lease.acquire(stop) else 0
     except ContractError as error:
         log.error("bad_spec", error=str(error))
         return 1
     finally:
-        spark.stop()
+        end_session(spark)
+    # Whoever asks from now on is answered by the end of this process.
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_DFL)
+    if code == 0 and not asked.is_set():
+        gear.begin_again(environment)
+    return code
 
 
 def _run(
     spark: SparkSession, settings: MirrorSettings, mirror: Callable[[], BatchMirror], lease: Lease, stop: Event,
-    log: BoundLogger,
+    done: Event, log: BoundLogger,
 ) -> int:  # fmt: skip
     if outrun(OffsetLog(settings.checkpoint).next(), settings.kafka_bootstrap):
         # The checkpoint is of no more use. Without it every topic is read from what Kafka holds of it, and each table's
@@ -94,6 +106,9 @@ def _run(
     alive = settings.state_dir / "alive"
     while query.isActive and lease.held() and not stop.wait(POLL_SECONDS):
         alive.touch()
+        if done.is_set():
+            log.info("caught_up", next="the same process anew, for batches that are small")
+            stop.set()
     if query.isActive and not stop.is_set():
         log.error("lost_lease", why="Kafka didn't answer for long, or another mirror of this source works now")
         abandon(spark, 1)

@@ -15,7 +15,7 @@ from pipelines.sources.postgres.capture import HEARTBEAT_TABLE, SCHEMA_CHANGES
 from pipelines.sources.postgres.names import escaped
 
 # So many records are a task's, of the Kafka partitions that have more.
-TASK_RECORDS = 25_000
+TASK_RECORDS = 50_000
 OPTIONS = {
     # Where offsets are gone that were asked for, the read fails: never skip.
     "failOnDataLoss": "true",
@@ -23,6 +23,10 @@ OPTIONS = {
     "kafka.isolation.level": "read_committed",
     # A read ends with an empty fetch wherever a transaction's marker comes last: that fetch must not wait long.
     "kafka.fetch.max.wait.ms": "20",
+    # Of a backlog much is fetched at once, and taken from the consumer in few calls.
+    "kafka.max.poll.records": "5000",
+    "kafka.max.partition.fetch.bytes": str(4 << 20),
+    "kafka.receive.buffer.bytes": str(1 << 20),
     "maxRecordsPerPartition": str(TASK_RECORDS),
 }
 

@@ -60,6 +60,11 @@ ENGINE_CONF = {
     "spark.sql.maxPlanStringLength": "100000",
     # PySpark looks up the line of Python behind every expression, by several calls into the JVM each.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
+    # Each range of a topic that is read once more leaves consumers, with all that they have fetched, to be used again.
+    "spark.kafka.consumer.cache.timeout": "20s",
+    "spark.kafka.consumer.cache.evictorThreadRunInterval": "10s",
+    "spark.kafka.consumer.fetchedData.cache.timeout": "20s",
+    "spark.kafka.consumer.fetchedData.cache.evictorThreadRunInterval": "10s",
     "spark.ui.showConsoleProgress": "false",
     "spark.ui.retainedJobs": "100",
     "spark.ui.retainedStages": "100",
@@ -69,9 +74,9 @@ ENGINE_CONF = {
 }
 DRIVER_JAVA_OPTIONS = (
     "-XX:+UseParallelGC -XX:ReservedCodeCacheSize=384m -Duser.timezone=UTC"
-    " -Dlog4j2.configurationFile=infra/mirror/log4j2.properties"
+    " -Dlog4j2.configurationFile=infra/mirror/log4j2.properties -Dorg.apache.avro.fastread=true"
 )
-EXECUTOR_JAVA_OPTIONS = "-XX:+UseParallelGC -Duser.timezone=UTC"
+EXECUTOR_JAVA_OPTIONS = "-XX:+UseParallelGC -Duser.timezone=UTC -Dorg.apache.avro.fastread=true"
 
 
 def start_session(settings: MirrorSettings, name: str, ui: bool = True) -> SparkSession:
@@ -106,6 +111,16 @@ def _archived(archive: Path) -> str:
     if not archive.exists() or not archive.stat().st_size:
         return ""
     return f"-XX:SharedArchiveFile={archive.resolve()} -Xlog:cds=off -Xlog:cds+dynamic=off -Xlog:class+path=off"
+
+
+def end_session(spark: SparkSession) -> None:
+    """End the driver, and return once its JVM is gone."""
+    gateway = spark.sparkContext._gateway
+    assert gateway is not None
+    spark.stop()
+    # It ends with whoever has the other end of this.
+    gateway.proc.stdin.close()
+    gateway.proc.wait()
 
 
 def abandon(spark: SparkSession, code: int) -> NoReturn:

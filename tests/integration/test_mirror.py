@@ -1,8 +1,12 @@
 """The whole path on real servers: PostgreSQL to Iceberg, whatever is killed on the way."""
 
+import json
 import random
+import re
 import shutil
 from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer
@@ -406,14 +410,44 @@ def test_a_table_dropped_or_rolled_back_is_made_whole_from_its_topic(stack: Stac
     assert [table["rows_lake"] for table in report["tables"]] == [201, 151]
 
 
-@pytest.mark.parametrize("checkpoint", ["kept", "lost"])
-def test_down_and_up_again_resumes(stack: Stack, checkpoint: str) -> None:
+def test_down_and_up_again_resumes(stack: Stack) -> None:
+    _down_and_up(stack, "after_down")
+
+
+def test_a_lost_checkpoint_makes_a_backlog_that_is_caught_up_in_a_gear_of_its_own(stack: Stack) -> None:
+    stack.sql("CREATE TABLE backlog (id bigint PRIMARY KEY)", "INSERT INTO backlog SELECT generate_series(1, 4000)")
+    stack.assert_equal("backlog")
+    environment, log = stack.folder / ".env", stack.folder / ".lakehouse/logs/mirror.log"
+    before, said = environment.read_text(), len(log.read_text())
+    changed = re.sub(r"(?m)^MAX_OFFSETS_PER_TRIGGER=.*$", "MAX_OFFSETS_PER_TRIGGER=1000", before)
+    assert changed != before
+
+    def told(event: str) -> list[dict[str, Any]]:
+        lines = (line for line in log.read_text()[said:].splitlines() if line.startswith("{"))
+        return [found for line in lines if (found := json.loads(line))["event"] == event]
+
+    environment.write_text(changed)
+    try:
+        _down_and_up(stack, "after_loss", stack.folder / ".lakehouse/data/mirror/checkpoint")
+        wait_until(lambda: len(told("started")) == 2)
+    finally:
+        environment.write_text(before)
+    high, low = told("started")
+    assert len(told("caught_up")) == 1
+    assert high["backlog"] > 2000 >= low["backlog"]
+    options = [stack.setting("SPARK_JAVA_OPTIONS_BACKLOG"), stack.setting("SPARK_JAVA_OPTIONS")]
+    assert [high["java_options"], low["java_options"]] == options
+    stack.up()
+    stack.assert_equal("after_loss")
+
+
+def _down_and_up(stack: Stack, table: str, but: Path | None = None) -> None:
     snapshots = _snapshots(stack)
     stack.make("down")
-    if checkpoint == "lost":
-        shutil.rmtree(stack.folder / ".lakehouse/data/mirror/checkpoint")
+    if but is not None:
+        shutil.rmtree(but)
     stack.up()
-    stack.sql(f"CREATE TABLE after_{checkpoint} (id bigint PRIMARY KEY)", f"INSERT INTO after_{checkpoint} VALUES (1)")
+    stack.sql(f"CREATE TABLE {table} (id bigint PRIMARY KEY)", f"INSERT INTO {table} VALUES (1)")
     stack.assert_equal()
     again = _snapshots(stack)
     assert {name: again[name] for name in snapshots} == snapshots, "a restart alone must commit nothing"
