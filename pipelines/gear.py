@@ -20,6 +20,12 @@ from pipelines.settings import MirrorSettings
 
 # So many full batches pay for starting once more.
 BATCHES = 2
+QUICK_COMPILER = "-XX:TieredStopAtLevel=1"
+# Both compilers, but the optimising one only for what runs a hundred thousand times.
+BOTH_COMPILERS = (
+    "-XX:Tier4InvocationThreshold=100000 -XX:Tier4MinInvocationThreshold=20000"
+    " -XX:Tier4CompileThreshold=200000 -XX:Tier4BackEdgeThreshold=400000"
+)
 
 
 @dataclass(frozen=True)
@@ -34,11 +40,13 @@ class Gear:
 
 
 def choose(settings: MirrorSettings) -> Gear:
-    """By how far the mirror is behind. Raises RetryBatch where Kafka doesn't answer."""
-    backlog = _backlog(settings)
-    if settings.spark_java_options_backlog and backlog > BATCHES * settings.max_offsets_per_trigger:
-        return Gear(settings.spark_java_options_backlog, backlog, high=True)
-    return Gear(settings.spark_java_options, backlog, high=False)
+    """By how far the mirror is behind; one gear only where the quick compiler isn't asked for. Raises RetryBatch where
+    Kafka doesn't answer.
+    """
+    backlog, options = _backlog(settings), settings.spark_java_options
+    if QUICK_COMPILER in options and backlog > BATCHES * settings.max_offsets_per_trigger:
+        return Gear(options.replace(QUICK_COMPILER, BOTH_COMPILERS), backlog, high=True)
+    return Gear(options, backlog, high=False)
 
 
 def begin_again(environment: Mapping[str, str]) -> NoReturn:

@@ -35,7 +35,6 @@ class MirrorSettings(BaseSettings):
     spark_driver_memory: str = "1536m"
     spark_executor_memory: str = "1g"
     spark_java_options: str = ""
-    spark_java_options_backlog: str = ""
     spark_ui_port: int = 4040
     spark_jars: Path = Path(".lakehouse/toolchain/jars/spark")
     class_archive: Path = Path(".lakehouse/toolchain/classes.jsa")

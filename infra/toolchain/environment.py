@@ -13,11 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 MODE = 0o600
-# Both compilers, but the optimising one only for what runs a hundred thousand times.
-OPTIMISE_LATE = (
-    "-XX:Tier4InvocationThreshold=100000 -XX:Tier4MinInvocationThreshold=20000"
-    " -XX:Tier4CompileThreshold=200000 -XX:Tier4BackEdgeThreshold=400000"
-)
 _ASSIGNMENT = re.compile(r"^\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=(.*)$")
 
 Value = str | Callable[[], str]
@@ -119,7 +114,7 @@ GROUPS: tuple[Group, ...] = (
         {"LINEAGE_SECONDS": "5", "LINEAGE_DAYS": "14"},
     ),
     Group(
-        "Memory and cores; options of the mirror's JVMs, and others that it takes while it catches up with a backlog",
+        "Memory and cores",
         {
             "KAFKA_HEAP": "512m",
             "CONNECT_HEAP": "640m",
@@ -131,7 +126,6 @@ GROUPS: tuple[Group, ...] = (
             "SPARK_WORKER_MEMORY": "1g",
             "SPARK_EXECUTOR_CORES": "2",
             "SPARK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1",
-            "SPARK_JAVA_OPTIONS_BACKLOG": OPTIMISE_LATE,
         },
     ),
     Group(

@@ -21,6 +21,7 @@ from pyspark.sql import functions as F
 from rich.console import Console
 from rich.table import Table
 
+from pipelines.gear import QUICK_COMPILER
 from pipelines.layout import Layout
 from pipelines.part import Outcome, Part, gathered
 from pipelines.profile import profile
@@ -28,7 +29,7 @@ from pipelines.table import TableMirror
 from quality.contract import Column, Contract, Rule
 from tests.bench.workloads.wide import PICKS, Distribution
 from tests.unit.pipelines.harness import Topic, create, delete, update
-from tests.unit.pipelines.local import QUICK_COMPILER, local_session
+from tests.unit.pipelines.local import local_session
 
 WARM_UP = 6
 CREATES, DELETES = 0.2, 0.05

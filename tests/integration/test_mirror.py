@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer
 
-from pipelines import ledger
+from pipelines import gear, ledger
 from pipelines.part import KEPT_OFFSETS
 from services.dlq.letters import Letter, Letters, Wanted
 from services.dlq.replay import replay
@@ -435,8 +435,7 @@ def test_a_lost_checkpoint_makes_a_backlog_that_is_caught_up_in_a_gear_of_its_ow
     high, low = told("started")
     assert len(told("caught_up")) == 1
     assert high["backlog"] > 2000 >= low["backlog"]
-    options = [stack.setting("SPARK_JAVA_OPTIONS_BACKLOG"), stack.setting("SPARK_JAVA_OPTIONS")]
-    assert [high["java_options"], low["java_options"]] == options
+    assert [high["java_options"], low["java_options"]] == [gear.BOTH_COMPILERS, gear.QUICK_COMPILER]
     stack.up()
     stack.assert_equal("after_loss")
 

@@ -4,11 +4,11 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from pipelines.gear import QUICK_COMPILER
 from pipelines.jvm import remember_classes
 from pipelines.session import DRIVER_JAVA_OPTIONS, ENGINE_CONF
 
 JARS = Path(__file__).parents[3] / ".lakehouse/toolchain/jars/spark"
-QUICK_COMPILER = "-XX:TieredStopAtLevel=1"
 
 
 def local_session(warehouse: Path, java_options: str = QUICK_COMPILER, memory: str = "1g") -> SparkSession:
