@@ -6,6 +6,7 @@ descriptor: the lock is free only when the last process that could commit is gon
 
 import fcntl
 import os
+import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,6 +21,7 @@ from pipelines.jvm import remember_classes
 from pipelines.settings import MirrorSettings
 
 CATALOG = "lake"
+END_SECONDS = 10
 
 
 def class_path(jars: Path) -> str:
@@ -114,13 +116,17 @@ def _archived(archive: Path) -> str:
 
 
 def end_session(spark: SparkSession) -> None:
-    """End the driver, and return once its JVM is gone."""
+    """End the driver, and return once its JVM is gone, which is killed if it doesn't end by itself."""
     gateway = spark.sparkContext._gateway
     assert gateway is not None
     spark.stop()
     # It ends with whoever has the other end of this.
     gateway.proc.stdin.close()
-    gateway.proc.wait()
+    try:
+        gateway.proc.wait(END_SECONDS)
+    except subprocess.TimeoutExpired:
+        gateway.proc.kill()
+        gateway.proc.wait()
 
 
 def abandon(spark: SparkSession, code: int) -> NoReturn:
