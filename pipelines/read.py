@@ -23,9 +23,9 @@ OPTIONS = {
     "kafka.isolation.level": "read_committed",
     # A read ends with an empty fetch wherever a transaction's marker comes last: that fetch must not wait long.
     "kafka.fetch.max.wait.ms": "20",
-    # Of a backlog much is fetched at once, and taken from the consumer in few calls.
+    # All that a fetch has brought is taken at once: after each poll Spark asks where the partition begins and ends,
+    # and what was fetched beyond is fetched again.
     "kafka.max.poll.records": "5000",
-    "kafka.max.partition.fetch.bytes": str(4 << 20),
     "kafka.receive.buffer.bytes": str(1 << 20),
     "maxRecordsPerPartition": str(TASK_RECORDS),
 }
