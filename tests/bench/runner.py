@@ -16,7 +16,7 @@ from rich.console import Console
 from tests.bench.course import Course
 from tests.bench.curves import curve
 from tests.bench.machine import commit, machine, versions
-from tests.bench.plan import PLANS, QUICK, QUICK_SYSTEMS, QUICK_WORKLOADS
+from tests.bench.plan import PLANS, QUICK, QUICK_SYSTEMS
 from tests.bench.report import console_table, page
 from tests.bench.results import MergePoint, Results, Run
 from tests.bench.stage import Stage
@@ -44,8 +44,7 @@ def run(
     """Measure, print the comparison, write it to .lakehouse/bench. Exit code 1 if this mirror isn't exact."""
     plan = PLANS[_known("size", [size], PLANS)[0]]
     named = _known("systems", _split(systems), SYSTEMS) or (QUICK_SYSTEMS if plan is QUICK else list(SYSTEMS))
-    wanted = _known("workloads", _split(workloads), WORKLOADS) or (QUICK_WORKLOADS if plan is QUICK else [])
-    plan = plan.narrowed(wanted, runs)
+    plan = plan.narrowed(_known("workloads", _split(workloads), WORKLOADS), runs)
     began, clock = datetime.now(UTC), time.monotonic()
 
     def say(text: str) -> None:
