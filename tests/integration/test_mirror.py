@@ -415,11 +415,11 @@ def test_down_and_up_again_resumes(stack: Stack) -> None:
 
 
 def test_a_lost_checkpoint_makes_a_backlog_that_is_caught_up_in_a_gear_of_its_own(stack: Stack) -> None:
-    stack.sql("CREATE TABLE backlog (id bigint PRIMARY KEY)", "INSERT INTO backlog SELECT generate_series(1, 4000)")
+    stack.sql("CREATE TABLE backlog (id bigint PRIMARY KEY)", "INSERT INTO backlog SELECT generate_series(1, 12000)")
     stack.assert_equal("backlog")
     environment, log = stack.folder / ".env", stack.folder / ".lakehouse/logs/mirror.log"
     before, said = environment.read_text(), len(log.read_text())
-    changed = re.sub(r"(?m)^MAX_OFFSETS_PER_TRIGGER=.*$", "MAX_OFFSETS_PER_TRIGGER=1000", before)
+    changed = re.sub(r"(?m)^MAX_OFFSETS_PER_TRIGGER=.*$", "MAX_OFFSETS_PER_TRIGGER=5000", before)
     assert changed != before
 
     def told(event: str) -> list[dict[str, Any]]:
@@ -434,7 +434,7 @@ def test_a_lost_checkpoint_makes_a_backlog_that_is_caught_up_in_a_gear_of_its_ow
         environment.write_text(before)
     high, low = told("started")
     assert len(told("caught_up")) == 1
-    assert high["backlog"] > 2000 >= low["backlog"]
+    assert high["backlog"] > 10_000 >= low["backlog"]
     assert [high["java_options"], low["java_options"]] == [gear.BOTH_COMPILERS, gear.QUICK_COMPILER]
     stack.up()
     stack.assert_equal("after_loss")
