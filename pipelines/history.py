@@ -3,14 +3,25 @@
 That is so when the table was dropped or rolled back, or when the stream's checkpoint is newer than the table.
 """
 
+import re
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from pyspark.sql import DataFrame, SparkSession
 
 from pipelines.errors import RetryBatch
-from pipelines.kafka import EARLIEST, TopicPartitionKey, ask, client_config, list_offsets, settled_ends
+from pipelines.kafka import (
+    ANSWER_SECONDS,
+    EARLIEST,
+    LATEST,
+    TopicPartitionKey,
+    ask,
+    client_config,
+    list_offsets,
+    settled_ends,
+)
 from pipelines.ledger import Ranges
 from pipelines.planned import TopicOffsets
 from pipelines.read import read_ranges
@@ -33,10 +44,8 @@ class TopicHistory:
 
     def ends(self, topic: str) -> dict[int, int]:
         """Partition to the offset after the last record that the topic has now. Raises RetryBatch."""
-        try:
+        with _answering(self._kafka_bootstrap):
             return settled_ends(self._kafka_bootstrap, topic)
-        except KafkaException as error:
-            raise RetryBatch(f"Kafka doesn't answer at {self._kafka_bootstrap}: {error}") from error
 
     def lost(self, topic: str, ranges: Ranges) -> dict[int, tuple[int, int]]:
         """What of ``ranges`` Kafka doesn't hold any more: partition to first offset and the first that is held.
@@ -55,10 +64,29 @@ def outrun(positions: TopicOffsets, kafka_bootstrap: str) -> bool:
     return any(held[key] > offset for key, offset in flat.items())
 
 
+def backlog(positions: TopicOffsets, pattern: str, kafka_bootstrap: str) -> int:
+    """How many offsets lie between these positions, or what Kafka holds, and the ends of the topics whose names have
+    ``pattern``. Raises RetryBatch if it doesn't answer.
+    """
+    admin = AdminClient(client_config(kafka_bootstrap))
+    with _answering(kafka_bootstrap):
+        topics = ask(lambda: admin.list_topics(timeout=ANSWER_SECONDS).topics)
+        keys = [(name, p) for name, topic in topics.items() if re.search(pattern, name) for p in topic.partitions]
+        ends = ask(lambda: list_offsets(admin, keys, LATEST))
+    held = _earliest(kafka_bootstrap, keys)
+    return sum(max(0, end - max(held[t, p], positions.get(t, {}).get(p, 0))) for (t, p), end in ends.items())
+
+
 def _earliest(kafka_bootstrap: str, partitions: Iterable[TopicPartitionKey]) -> dict[TopicPartitionKey, int]:
     admin = AdminClient(client_config(kafka_bootstrap))
-    try:
+    with _answering(kafka_bootstrap):
         return ask(lambda: list_offsets(admin, partitions, EARLIEST))
+
+
+@contextmanager
+def _answering(kafka_bootstrap: str) -> Iterator[None]:
+    try:
+        yield
     except KafkaException as error:
         raise RetryBatch(f"Kafka doesn't answer at {kafka_bootstrap}: {error}") from error
 

@@ -74,11 +74,10 @@ ENGINE_CONF = {
     "spark.sql.ui.retainedExecutions": "50",
     "spark.sql.streaming.numRecentProgressUpdates": "10",
 }
-DRIVER_JAVA_OPTIONS = (
-    "-XX:+UseParallelGC -XX:ReservedCodeCacheSize=384m -Duser.timezone=UTC"
-    " -Dlog4j2.configurationFile=infra/mirror/log4j2.properties -Dorg.apache.avro.fastread=true"
-)
 EXECUTOR_JAVA_OPTIONS = "-XX:+UseParallelGC -Duser.timezone=UTC -Dorg.apache.avro.fastread=true"
+DRIVER_JAVA_OPTIONS = (
+    f"{EXECUTOR_JAVA_OPTIONS} -XX:ReservedCodeCacheSize=384m -Dlog4j2.configurationFile=infra/mirror/log4j2.properties"
+)
 
 
 def start_session(settings: MirrorSettings, name: str, ui: bool = True) -> SparkSession:
