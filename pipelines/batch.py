@@ -19,7 +19,7 @@ from pipelines.errors import RetryBatch, Stopping, StopPipeline
 from pipelines.failpoints import failpoint
 from pipelines.history import TopicHistory
 from pipelines.holds import Holds
-from pipelines.ledger import Counts, Ledger, Positions, Ranges, size
+from pipelines.ledger import Counts, Ledger, Positions, Ranges, size, some
 from pipelines.maintenance.rounds import Maintenance
 from pipelines.pace import Pace
 from pipelines.parking import Parking
@@ -94,7 +94,7 @@ class BatchMirror:
         offsets = sum(map(size, ranges.values()))
         behind = offsets >= self._settings.max_offsets_per_trigger // 2
         with kept(gathered(records, offsets), offsets) as batch:
-            topics = profile(batch)
+            topics = profile(batch) if offsets <= KEPT_OFFSETS else self._seen(batch, ranges)
             profiled = time.monotonic()
             planned = self._planned(ranges)
             outcomes, busy = self._ended(planned), self._aside.busy()
@@ -221,6 +221,16 @@ class BatchMirror:
             if topic not in own and any(end for _, end in ranges.values())
         }
 
+    def _seen(self, batch: DataFrame, ranges: Mapping[str, Ranges]) -> dict[str, TopicProfile]:
+        """What a batch of many records holds, without a look at those of a topic that most likely goes on as it was."""
+        free = self._tables.keys() - self._audited
+        expected = {t: self._tables[t].expects(ranges[t]) for t in free & ranges.keys()}
+        assumed = {topic: found for topic, found in expected.items() if found is not None}
+        if not assumed:
+            return profile(batch)
+        rest = {topic: left for topic, by in ranges.items() if topic not in assumed and (left := some(by))}
+        return assumed | (profile(self._again(batch, rest)) if rest else {})
+
     def _altered(self, topics: Mapping[str, TopicProfile]) -> set[str]:
         """Topics whose tables' schema the log has news of: at first of all, then when a batch has records of it."""
         if self._tables and self._schema_log.topic not in topics:
@@ -231,20 +241,21 @@ class BatchMirror:
         """The topic's part of a batch: of what is kept, or else read once more by itself."""
         if offsets <= KEPT_OFFSETS:
             return batch.where(F.col("topic") == topic)
-        asked = {partition: (start, end) for partition, (start, end) in planned.items() if start < end}
-        again = read_ranges(batch.sparkSession, self._settings.kafka_bootstrap, topic, asked)
-        return gathered(again.select(batch.columns), size(asked))
+        return gathered(self._again(batch, {topic: planned}), size(planned))
+
+    def _again(self, batch: DataFrame, ranges: Mapping[str, Ranges]) -> DataFrame:
+        """These ranges of the batch, read once more."""
+        return read_ranges(batch.sparkSession, self._settings.kafka_bootstrap, ranges).select(batch.columns)
 
     def _start_aside(self, batch: DataFrame, seen: TopicProfile, planned: Ranges, number: int, altered: bool) -> None:
         """Mirror a table beside the batches: it reads its records by itself, for the batch's are gone once it ends."""
         mirror, reading, schema = self._mirror_of(seen.topic), batch.sparkSession, batch.schema
-        asked = {partition: (start, end) for partition, (start, end) in planned.items() if start < end}
-        offsets = size(asked)
+        offsets = size(planned)
 
         def alone(session: SparkSession) -> Outcome:
             raw = reading.createDataFrame([], schema)
-            if asked:
-                raw = read_ranges(reading, self._settings.kafka_bootstrap, seen.topic, asked).select(schema.names)
+            if offsets:
+                raw = read_ranges(reading, self._settings.kafka_bootstrap, {seen.topic: planned}).select(schema.names)
             with kept(gathered(raw, offsets), offsets) as records:
                 outcome = Outcome(seen.topic, rows=seen.rows)
                 return mirror.mirror(Part(records, seen, planned, number, session, outcome), altered)

@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from pipelines.decode import decode
-from pipelines.ledger import Ranges
+from pipelines.ledger import Ranges, some
 from pipelines.profile import TopicProfile, profile
 from pipelines.schemas import Schemas
 
@@ -28,8 +28,7 @@ def before(
     for _, records in read(pending):
         for partition, (first, _) in _offsets(records, look_up, topic, F.col("lsn") >= lsn, placeholder).items():
             cut.setdefault(partition, first)
-    ranges = {partition: (start, min(end, cut.get(partition, end))) for partition, (start, end) in pending.items()}
-    return {partition: (start, end) for partition, (start, end) in ranges.items() if start < end}
+    return some({p: (start, min(end, cut.get(p, end))) for p, (start, end) in pending.items()})
 
 
 def through(

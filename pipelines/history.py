@@ -22,7 +22,7 @@ from pipelines.kafka import (
     list_offsets,
     settled_ends,
 )
-from pipelines.ledger import Ranges
+from pipelines.ledger import Ranges, some
 from pipelines.planned import TopicOffsets
 from pipelines.read import read_ranges
 
@@ -40,7 +40,7 @@ class TopicHistory:
         if not ranges:
             return
         for part in [ranges] if whole else parts(ranges, self.at_once):
-            yield part, read_ranges(session, self._kafka_bootstrap, topic, part)
+            yield part, read_ranges(session, self._kafka_bootstrap, {topic: part})
 
     def ends(self, topic: str) -> dict[int, int]:
         """Partition to the offset after the last record that the topic has now. Raises RetryBatch."""
@@ -53,8 +53,7 @@ class TopicHistory:
         Raises RetryBatch if it doesn't answer.
         """
         held = _earliest(self._kafka_bootstrap, [(topic, partition) for partition in ranges])
-        spans = {partition: (start, held[topic, partition]) for partition, (start, _) in ranges.items()}
-        return {partition: (start, end) for partition, (start, end) in spans.items() if start < end}
+        return some({partition: (start, held[topic, partition]) for partition, (start, _) in ranges.items()})
 
 
 def outrun(positions: TopicOffsets, kafka_bootstrap: str) -> bool:
@@ -100,4 +99,4 @@ def parts(ranges: Ranges, at_once: int) -> Iterator[Ranges]:
             p: (start + (end - start) * i // count, start + (end - start) * (i + 1) // count)
             for p, (start, end) in ranges.items()
         }
-        yield {partition: span for partition, span in cut.items() if span[0] < span[1]}
+        yield some(cut)

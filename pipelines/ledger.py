@@ -90,13 +90,11 @@ class Ledger:
 
     def up_to(self, ends: Positions) -> dict[int, tuple[int, int]]:
         """What lies between the table's positions and ``ends``. A partition without a position begins at 0."""
-        spans = {partition: (self.positions.get(partition, 0), end) for partition, end in ends.items()}
-        return {partition: (start, end) for partition, (start, end) in spans.items() if start < end}
+        return some({partition: (self.positions.get(partition, 0), end) for partition, end in ends.items()})
 
     def pending(self, ranges: Ranges) -> dict[int, tuple[int, int]]:
         """The part of ``ranges`` that isn't in the table yet."""
-        left = {p: (max(start, self.positions.get(p, 0)), end) for p, (start, end) in ranges.items()}
-        return {partition: (start, end) for partition, (start, end) in left.items() if start < end}
+        return some({p: (max(start, self.positions.get(p, 0)), end) for p, (start, end) in ranges.items()})
 
     def skipped(self, ranges: Ranges) -> dict[int, tuple[int, int]]:
         """What would never be read if the table went on with ``ranges``: the offsets between its positions and them."""
@@ -251,6 +249,11 @@ def positions_of(text: str) -> dict[int, int]:
 def size(ranges: Ranges) -> int:
     """How many offsets they are."""
     return sum(end - start for start, end in ranges.values())
+
+
+def some(ranges: Ranges) -> dict[int, tuple[int, int]]:
+    """Those that have an offset."""
+    return {partition: (start, end) for partition, (start, end) in ranges.items() if start < end}
 
 
 def _total(text: str) -> Total:

@@ -17,7 +17,8 @@ ID_BYTES = 4
 @dataclass
 class TopicProfile:
     """One topic's share of a batch. ``ranges``: partition to first offset and the one after the last; ``unkeyed``:
-    records with a value and without a key.
+    records with a value and without a key. ``assumed``: nobody has looked (see :mod:`pipelines.assume`), and ``rows``
+    are the most that there can be.
     """
 
     topic: str
@@ -27,6 +28,7 @@ class TopicProfile:
     rows: int = 0
     tombstones: int = 0
     unkeyed: int = 0
+    assumed: bool = False
 
     def __add__(self, other: Self) -> "TopicProfile":
         """Both shares of the topic together."""
@@ -55,8 +57,9 @@ def id_bytes(schema_id: int) -> bytes:
     return schema_id.to_bytes(ID_BYTES, "big")
 
 
-def _id(found: bytes) -> int:
-    return int.from_bytes(found, "big")
+def number_of(found: bytes | None) -> int | None:
+    """The schema id of what :func:`schema_id` found."""
+    return None if found is None else int.from_bytes(found, "big")
 
 
 def is_replayed(headers: Column) -> Column:
@@ -93,13 +96,12 @@ def _by_topic(rows: Iterable[Row]) -> dict[str, TopicProfile]:
         first, following = seen.ranges.get(row.partition, (row.first, row.last + 1))
         seen.ranges[row.partition] = (min(first, row.first), max(following, row.last + 1))
         seen.rows += row.rows
-        if row.key_schema_id is not None:
-            seen.key_schema_ids.add(_id(row.key_schema_id))
+        if (key_schema := number_of(row.key_schema_id)) is not None:
+            seen.key_schema_ids.add(key_schema)
         if row.unkeyed and not row.tombstone:
             seen.unkeyed += row.rows
         if row.tombstone:
             seen.tombstones += row.rows
-        elif row.schema_id is not None:
-            identifier = _id(row.schema_id)
+        elif (identifier := number_of(row.schema_id)) is not None:
             seen.schema_ids[identifier] = max(row.last, seen.schema_ids.get(identifier, -1))
     return topics

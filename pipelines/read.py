@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from pyspark.sql import DataFrame, SparkSession
 
+from pipelines.ledger import Ranges, some
 from pipelines.settings import MirrorSettings
 from pipelines.sources.postgres.capture import HEARTBEAT_TABLE, SCHEMA_CHANGES
 from pipelines.sources.postgres.names import escaped
@@ -55,16 +56,19 @@ def read_stream(spark: SparkSession, settings: MirrorSettings) -> DataFrame:
     )
 
 
-def read_ranges(
-    spark: SparkSession, kafka_bootstrap: str, topic: str, ranges: Mapping[int, tuple[int, int]]
-) -> DataFrame:
-    """A topic's ``ranges``: partition to first offset and the one after the last."""
+def read_ranges(spark: SparkSession, kafka_bootstrap: str, ranges: Mapping[str, Ranges]) -> DataFrame:
+    """Ranges of topics."""
+    ranges = {topic: some(by) for topic, by in ranges.items()}
     return (
         spark.read.format("kafka")
         .options(**OPTIONS)
         .option("kafka.bootstrap.servers", kafka_bootstrap)
-        .option("assign", json.dumps({topic: sorted(ranges)}))
-        .option("startingOffsets", json.dumps({topic: {str(p): start for p, (start, _) in ranges.items()}}))
-        .option("endingOffsets", json.dumps({topic: {str(p): end for p, (_, end) in ranges.items()}}))
+        .option("assign", json.dumps({topic: sorted(by) for topic, by in ranges.items()}))
+        .option("startingOffsets", _offsets(ranges, 0))
+        .option("endingOffsets", _offsets(ranges, 1))
         .load()
     )
+
+
+def _offsets(ranges: Mapping[str, Ranges], which: int) -> str:
+    return json.dumps({t: {str(partition): span[which] for partition, span in by.items()} for t, by in ranges.items()})

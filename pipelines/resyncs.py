@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from pipelines.deadletters import NAMESPACE
 from pipelines.errors import StopPipeline
 from pipelines.iceberg import Lake, LakeTable
-from pipelines.ledger import Ledger, Positions, Ranges, positions_of
+from pipelines.ledger import Ledger, Positions, Ranges, positions_of, some
 from pipelines.merge import before
 
 TABLE = "resyncs"
@@ -39,7 +39,7 @@ class Resync:
         """The parts of ``ranges`` before and after the start."""
         first = {p: (start, min(end, max(start, self.start.get(p, 0)))) for p, (start, end) in ranges.items()}
         rest = {p: (first[p][1], end) for p, (_, end) in ranges.items()}
-        return _filled(first), _filled(rest)
+        return some(first), some(rest)
 
     def begun(self, reached: Ledger) -> Ledger:
         """The ledger of a table that has reached the start.
@@ -96,10 +96,6 @@ def remove_stale(session: SparkSession, table: LakeTable, resync: Resync) -> int
     if found:
         session.sql(f"DELETE FROM {table.sql_name} WHERE {resync.stale}")
     return found
-
-
-def _filled(ranges: Ranges) -> Ranges:
-    return {partition: (start, end) for partition, (start, end) in ranges.items() if start < end}
 
 
 def _advice(topic: str, page: str) -> str:

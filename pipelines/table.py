@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from pipelines import arrange, breaker, evolve, keyed, ledger, multiset, rekey, schemas
 from pipelines.account import Account
 from pipelines.admit import TRUNCATE
+from pipelines.assume import alike, counted
 from pipelines.audit import audited
 from pipelines.changes import admitted, decoded
 from pipelines.clock import check_clock
@@ -21,7 +22,7 @@ from pipelines.facts import broken, slots
 from pipelines.iceberg import Lake, LakeTable
 from pipelines.keychange import KeyChanges
 from pipelines.parking import Parking
-from pipelines.part import Changes, Outcome, Part, gathered, kept
+from pipelines.part import KEPT_OFFSETS, Changes, Outcome, Part, gathered, kept
 from pipelines.policy import restrained
 from pipelines.profile import TopicProfile
 from pipelines.protected import Protected
@@ -50,6 +51,8 @@ class TableMirror:
         # The topic's, as it was when the batch began.
         self._resync: Resync | None = None
         self._arranged = False
+        # What the last part held.
+        self._last: TopicProfile | None = None
         # The schema of the table that has the contract's words.
         self._described: tuple[str, int] | None = None
 
@@ -75,6 +78,15 @@ class TableMirror:
     def pass_over(self, planned: ledger.Ranges) -> None:
         """Note that a batch held no record of the topic, only offsets without one."""
         self._account.pass_over(planned)
+
+    def expects(self, planned: ledger.Ranges) -> TopicProfile | None:
+        """What ``planned`` holds if it goes on as it was; None: it isn't many records, or not what comes next."""
+        ranges = ledger.some(planned)
+        return alike(self._last, ranges) if ledger.size(ranges) > KEPT_OFFSETS and self._is_next(ranges) else None
+
+    def _is_next(self, ranges: ledger.Ranges) -> bool:
+        reached = self._account.reached
+        return reached.pending(ranges) == ranges and not reached.skipped(ranges)
 
     @property
     def source_table(self) -> tuple[str, str]:
@@ -156,7 +168,10 @@ class TableMirror:
     def _bring(self, planned: Part) -> None:
         """The table up to ``planned``, from wherever it is."""
         self._key_changes.follow(planned, self._resync)
-        skipped = list(self._topic.read(planned.session, self._account.reached.skipped(planned.offsets)))
+        missing = self._account.reached.skipped(planned.offsets)
+        if planned.seen.assumed and (missing or not self._is_next(planned.seen.ranges)):
+            planned = self._looked_at(planned)
+        skipped = list(self._topic.read(planned.session, missing))
         together = skipped.pop() if skipped and self._topic.fits(skipped[-1][0], planned.seen.rows) else None
         for ranges, records in skipped:
             self._reread(replace(planned, raw=records, offsets=ranges))
@@ -201,6 +216,7 @@ class TableMirror:
         if resync is None or self._table is None or self._account.known.resync == resync.id:
             self._take_part(part)
             return
+        part = self._looked_at(part) if part.seen.assumed else part
         first, rest = resync.split(part.offsets)
         if first:
             self._take_part(self._cut(part, first) if rest else part)
@@ -212,6 +228,12 @@ class TableMirror:
     def _cut(self, part: Part, ranges: ledger.Ranges) -> Part:
         raw = part.raw.where(within(ranges))
         return replace(part, raw=raw, seen=self._topic.profile(raw), offsets=ranges)
+
+    def _looked_at(self, part: Part) -> Part:
+        """``part`` with what it holds, of which that was assumed."""
+        seen = self._topic.profile(part.raw)
+        part.outcome.rows += seen.rows - part.seen.rows
+        return replace(part, seen=seen)
 
     def _take_part(self, part: Part) -> None:
         reached, seen = self._account.reached, part.seen
@@ -243,9 +265,17 @@ class TableMirror:
         shape, keys = replace(found.shape, columns=wanted.columns), wanted.keys
         self._protected.check(shape.columns, keys)
         with part.outcome.stage("decode"):
-            rows = decoded(part.raw, found, wanted, versions, self._topic.placeholder)
+            raw, held = counted(part.raw, part.seen)
+            rows = decoded(raw, found, wanted, versions, self._topic.placeholder)
             waiting, sifted = self._parking.of(self._topic.name), slots(part, shape, keys, self._table)
             rows, facts = admitted(rows, part, shape, keys, waiting, sifted, self._enforcement, self._protected)
+            seen = held()
+        if seen is None:
+            rows.unpersist()
+            self._mirror(self._looked_at(part))
+            return
+        part.outcome.rows += seen.rows - part.seen.rows
+        part = replace(part, seen=seen)
         wider = None if part.whole else self._topic.wider(part, self._account.known, facts, keys)
         if wider is not None:
             rows.unpersist()
@@ -264,6 +294,7 @@ class TableMirror:
                 self._account.enter(part, counts, broken=broken(facts))
         finally:
             rows.unpersist()
+        self._last = seen
 
     def _versions(self, seen: TopicProfile, found: schemas.Schemas) -> TableVersions:
         """What the schema log says of records. Raises KeyChanged."""

@@ -261,9 +261,12 @@ class Topic:
         planned: ledger.Ranges | None = None,
         schema_changed: bool = False,
     ) -> Outcome:
-        """Mirror a batch; its plan is what its records span on the topic's two partitions, unless one is given."""
+        """Mirror a batch; its plan is what its records span on the topic's two partitions, unless one is given. What it
+        holds is assumed where the mirror would.
+        """
         seen = profile(batch).get(self.name) or TopicProfile(self.name)
         planned = planned or {**dict.fromkeys(range(2), (0, 0)), **seen.ranges}
+        seen = mirror.expects(planned) or seen
         outcome = Outcome(self.name, rows=seen.rows)
         raw = batch.where(F.col("topic") == self.name)
         return mirror.mirror(Part(raw, seen, planned, number, self.spark.newSession(), outcome), schema_changed)

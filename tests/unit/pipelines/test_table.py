@@ -5,16 +5,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
-from pipelines import facts, ledger, part
+from pipelines import facts, ledger, part, table
 from pipelines.errors import StopPipeline
 from pipelines.ledger import Counts
+from pipelines.profile import TopicProfile
+from pipelines.topic import Topic as TopicReader
 from tests.unit.pipelines.events import event, value_schema, wire
 from tests.unit.pipelines.harness import (
     COLUMNS,
     GONE,
+    KEY_ID,
     VALUE_ID,
+    Registry,
     Topic,
     create,
     delete,
@@ -122,13 +126,20 @@ def test_table_after_batches_and_after_a_replay_of_everything(spark: SparkSessio
 
 
 @pytest.mark.parametrize(
-    ("few_records", "listed"),
-    [(part.FEW_RECORDS, facts.MOST_LISTED), (0, facts.MOST_LISTED), (part.FEW_RECORDS, 0), (0, 0)],
-    ids=["few, listed", "many, neither listed nor sifted", "few, sifted", "many, sifted"],
-)  # fmt: skip
+    ("few_records", "listed", "looked_at"),
+    [
+        (part.FEW_RECORDS, facts.MOST_LISTED, part.KEPT_OFFSETS),
+        (0, facts.MOST_LISTED, part.KEPT_OFFSETS),
+        (part.FEW_RECORDS, 0, part.KEPT_OFFSETS),
+        (0, 0, part.KEPT_OFFSETS),
+        (0, facts.MOST_LISTED, 0),
+    ],
+    ids=["few, listed", "many, neither listed nor sifted", "few, sifted", "many, sifted", "many, not looked at first"],
+)
 def test_every_record_is_counted_as_what_became_of_it(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, few_records: int, listed: int
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, few_records: int, listed: int, looked_at: int
 ) -> None:
+    monkeypatch.setattr(table, "KEPT_OFFSETS", looked_at)
     monkeypatch.setattr(part, "FEW_RECORDS", few_records)
     monkeypatch.setattr(facts, "MOST_LISTED", listed)
     topic = Topic(spark)
@@ -146,6 +157,74 @@ def test_every_record_is_counted_as_what_became_of_it(
         Counts(dead_lettered=1, tombstones=1),
     ]
     topic.assert_ledger_is_whole()
+
+
+def test_a_large_part_that_goes_on_as_the_last_one_is_read_once(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = Topic(spark)
+    mirror = topic.mirror()
+    topic.apply(mirror, topic.batch([create(1, 1, "a"), create(2, 2, "b")]), 0)
+    monkeypatch.setattr(table, "KEPT_OFFSETS", 0)
+    looks = _looks(monkeypatch)
+    topic.marker(0)
+    records = topic.batch([update(3, 1, "c"), (1, b"x", None), delete(4, 2), tombstone(2)])
+    outcome = topic.apply(mirror, records, 1, {0: (1, 4), 1: (1, 3)})
+    assert (looks, outcome.rows, topic.rows()) == ([], 4, [(1, "c", "d")])
+    assert outcome.counts == Counts(merged=2, dead_lettered=1, tombstones=1)
+    topic.assert_ledger_is_whole()
+
+
+NEW_COLUMN_ID = VALUE_ID + 10
+
+
+@pytest.mark.parametrize("different", ["another schema", "a schema nobody knows", "no key", "only tombstones"])
+def test_a_large_part_that_turns_out_to_be_different_is_looked_at(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, different: str
+) -> None:
+    topic = Topic(spark)
+    mirror = topic.mirror()
+    topic.apply(mirror, topic.batch([create(1, 1, "a"), create(2, 2, "b")]), 0)
+    monkeypatch.setattr(table, "KEPT_OFFSETS", 0)
+    looks = _looks(monkeypatch)
+    newer = value_schema(topic.table, {**COLUMNS, "extra": ["null", "string"]})
+    topic.registry = Registry({VALUE_ID: topic.value_schema, KEY_ID: topic.key_schema, NEW_COLUMN_ID: newer})
+    mirror._topic._registry = topic.registry  # type: ignore[assignment]
+    value = wire(NEW_COLUMN_ID, newer, event("u", 4, {**row(2, "d"), "extra": "e"}))
+    events, dead = {
+        "another schema": ([update(3, 1, "c"), (2, value, None)], 0),
+        "a schema nobody knows": ([update(3, 1, "c"), (2, b"\x00\x00\x00\xff\xffnews", None)], 1),
+        "no key": ([update(3, 1, "c"), (None, event("u", 4, row(2, "d")), None, 0)], 0),
+        "only tombstones": ([tombstone(1)], 0),
+    }[different]
+    outcome = topic.apply(mirror, topic.batch(events), 1)
+    assert looks == [topic.name]
+    assert (outcome.rows, outcome.counts.dead_lettered) == (len(events), dead)
+    found = {key: name for key, name, _ in topic.rows()}
+    assert (
+        found
+        == {
+            "another schema": {1: "c", 2: "d"},
+            "a schema nobody knows": {1: "c", 2: "b"},
+            "no key": {1: "c", 2: "d"},
+            "only tombstones": {1: "a", 2: "b"},
+        }[different]
+    )
+    assert ("extra" in spark.table(f"lake.shop.{topic.table}").columns) == (different == "another schema")
+    topic.assert_ledger_is_whole()
+
+
+def _looks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The topics whose records were looked at since, in a pass of its own."""
+    looks: list[str] = []
+    look = TopicReader.profile
+
+    def watched(self: TopicReader, records: DataFrame) -> TopicProfile:
+        looks.append(self.name)
+        return look(self, records)
+
+    monkeypatch.setattr(TopicReader, "profile", watched)
+    return looks
 
 
 def test_offsets_without_a_record_wait_for_the_next_commit(spark: SparkSession) -> None:

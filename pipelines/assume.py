@@ -1,0 +1,65 @@
+"""Assume: what a large part of a topic holds, if it is like the part before it.
+
+To look first is to read all of it once more. So it is decoded as what it should be, and counted on the way; if it turns
+out to be anything else, it is looked at after all. See infra/decisions/042-read-once.md.
+"""
+
+from collections.abc import Callable
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import DataFrame, Observation
+from pyspark.sql import functions as F
+
+from pipelines.ledger import Ranges, size
+from pipelines.profile import TopicProfile, number_of, schema_id
+
+# What was counted comes by Spark's listeners, a moment after the action.
+PATIENCE_SECONDS = 30
+
+
+def alike(before: TopicProfile | None, ranges: Ranges) -> TopicProfile | None:
+    """What ``ranges`` hold at most, if every record is like the ones of ``before``; None: these weren't all alike."""
+    if before is None or len(before.schema_ids) != 1 or len(before.key_schema_ids) > 1 or before.unkeyed:
+        return None
+    (identifier,), newest = before.schema_ids, max(end for _, end in ranges.values()) - 1
+    return TopicProfile(
+        before.topic, dict(ranges), {identifier: newest}, set(before.key_schema_ids), size(ranges), assumed=True
+    )
+
+
+def counted(records: DataFrame, seen: TopicProfile) -> tuple[DataFrame, Callable[[], TopicProfile | None]]:
+    """``records``, and what to ask once an action has read all of them: what they hold, None if that isn't what was
+    assumed. What was ``seen`` isn't counted again.
+    """
+    if not seen.assumed:
+        return records, lambda: seen
+    counts, value, key = Observation(), schema_id("value"), schema_id("key")
+    without_value = F.col("value").isNull()
+    passing = records.observe(
+        counts,
+        F.count("*").alias("rows"),
+        F.count_if(without_value).alias("tombstones"),
+        F.count_if(F.col("key").isNull() & ~without_value).alias("unkeyed"),
+        *(bound(schema).alias(f"{name} {of}") for of, schema in (("value", value), ("key", key))
+          for name, bound in (("least", F.min), ("greatest", F.max))),
+    )  # fmt: skip
+    return passing, lambda: _confirmed(records, counts, seen)
+
+
+def _confirmed(records: DataFrame, counts: Observation, seen: TopicProfile) -> TopicProfile | None:
+    jvm = records.sparkSession.sparkContext._jvm
+    assert jvm is not None
+    assert counts._jo is not None
+    try:
+        # PySpark's own way waits for ever.
+        patience = jvm.scala.concurrent.duration.Duration.create(PATIENCE_SECONDS, "s")
+        jvm.scala.concurrent.Await.ready(counts._jo.future(), patience)
+    except Py4JJavaError:
+        return None
+    found = counts.get
+    values, keys = ({number_of(found[f"{name} {of}"]) for name in ("least", "greatest")} for of in ("value", "key"))
+    if values != seen.schema_ids.keys() or keys - {None} != seen.key_schema_ids or found["unkeyed"]:
+        return None
+    return TopicProfile(
+        seen.topic, seen.ranges, seen.schema_ids, seen.key_schema_ids, found["rows"], found["tombstones"]
+    )
