@@ -27,7 +27,7 @@ PATIENCE_SECONDS = 300
 _TABLE = "lake.n.t"
 _AVRO = '{"type": "record", "name": "r", "fields": [{"name": "id", "type": "long"}]}'
 _COLUMNS = "id bigint, _kafka_partition int, _kafka_offset bigint, _lsn bigint, _committed_at timestamp, _op string"
-_PROPERTIES = "'format-version'='2', 'write.delete.granularity'='file', 'write.merge.mode'='merge-on-read'"
+_PROPERTIES = "'format-version'='2', 'write.delete.granularity'='partition', 'write.merge.mode'='merge-on-read'"
 
 
 def main(jars: Path, archive: Path) -> None:

@@ -13,7 +13,8 @@ from pipelines.session import CATALOG
 
 TABLE_PROPERTIES = {
     "format-version": "2",
-    "write.delete.granularity": "file",
+    # Until it has many files (see pipelines.maintenance.plan.deletes).
+    "write.delete.granularity": "partition",
     "write.merge.mode": "merge-on-read",
     "write.update.mode": "merge-on-read",
     "write.delete.mode": "merge-on-read",
@@ -21,6 +22,8 @@ TABLE_PROPERTIES = {
     "write.metadata.previous-versions-max": "50",
     "write.distribution-mode": "none",
     "commit.retry.num-retries": "10",
+    # Each commit adds a manifest of data and one of deletes, which every reader opens.
+    "commit.manifest.min-count-to-merge": "8",
 }
 
 

@@ -15,7 +15,7 @@ from pipelines.sieve import Slots
 from pipelines.sources.postgres.envelope import TableShape
 from pipelines.sources.postgres.schema_log import TableVersions
 
-FEW_RECORDS = 5_000
+FEW_RECORDS = 50_000
 KEPT_OFFSETS = 100_000
 Write = Callable[[Mapping[str, str]], None]
 

@@ -12,7 +12,18 @@ from pipelines.iceberg import LakeTable
 from pipelines.layout import Layout, Term
 from pipelines.maintenance import plan, work
 from pipelines.maintenance.health import Health, health
-from pipelines.maintenance.plan import COMPACT, EXPIRE, MANIFESTS, ORPHANS, PURGE, STATISTICS, Asked, Due
+from pipelines.maintenance.plan import (
+    COMPACT,
+    DELETES,
+    EXPIRE,
+    GRANULARITY,
+    MANIFESTS,
+    ORPHANS,
+    PURGE,
+    STATISTICS,
+    Asked,
+    Due,
+)
 from pipelines.maintenance.policy import Upkeep
 from pipelines.maintenance.work import Done
 
@@ -61,6 +72,7 @@ class Keeper:
         times = list(table.snapshot_times().values())
         state = _health(session, table)
         found = [
+            plan.deletes(state, table.properties.get(GRANULARITY)),
             plan.compaction(self.policy, state, self._files), plan.manifests(self.policy, state, self._manifests),
             plan.expiry(self.policy, times, now),
             plan.statistics(self.policy, state, table.counted_at, now) if self._telling(table) else None,
@@ -77,6 +89,8 @@ class Keeper:
         before, now = _health(session, table), round(self.clock() * 1000)
         if due.task == COMPACT:
             done = work.compact(session, table, self.policy, before, self._order(table))
+        elif due.task == DELETES:
+            done = work.lay_out_deletes(session, table)
         elif due.task == MANIFESTS:
             done = work.rewrite_manifests(session, table)
         elif due.task == PURGE:

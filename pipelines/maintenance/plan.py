@@ -12,6 +12,10 @@ from pipelines.maintenance.policy import Upkeep
 
 COMPACT, MANIFESTS, EXPIRE, ORPHANS = "compact", "rewrite manifests", "expire", "remove orphans"
 STATISTICS = "count values"
+# How positions of deleted rows are kept: those of a commit and partition in one file, or of each data file by itself.
+DELETES, GRANULARITY, TOGETHER, BY_FILE = "lay out deletes", "write.delete.granularity", "partition", "file"
+# A reader of one data file reads all that was deleted from its partition, where that is together.
+MOST_FILES_TOGETHER = 32
 # Nothing of what was deleted or changed is left in any file: for the right to erasure. The table property says when
 # that was done last, in milliseconds since 1970.
 PURGE, PURGED = "purge", "lakehouse.purged"
@@ -47,11 +51,23 @@ def compaction(policy: Upkeep, found: Health, files_before: int) -> Due | None:
     largest = policy.target_file_mib * MIB
     if found.delete_share > policy.delete_share and found.delete_files:
         return Due(COMPACT, f"{found.delete_share:.0%} of its rows are deleted")
+    if found.delete_files >= max(2 * policy.files, found.data_files + 1):
+        return Due(COMPACT, f"{found.delete_files} files say what is deleted of {found.data_files}")
     more = found.files - max(files_before, found.fewest_files(largest))
     cost = found.scan_cost(largest)
     if more >= policy.files and cost > policy.scan_cost:
         return Due(COMPACT, f"a scan costs {cost:.2f} times what it would rewritten ({found.files} files)")
     return None
+
+
+def deletes(found: Health, granularity: str | None) -> Due | None:
+    """``granularity``: the table's own. It is kept while the number of files is between half of what is too many and
+    that.
+    """
+    most = max((part.data_files for part in found.parts), default=found.data_files)
+    wanted = BY_FILE if most > MOST_FILES_TOGETHER else TOGETHER if most <= MOST_FILES_TOGETHER // 2 else granularity
+    where = " in a partition" if found.parts else ""
+    return None if wanted == granularity else Due(DELETES, f"{most} data files{where}")
 
 
 def manifests(policy: Upkeep, found: Health, before: int) -> Due | None:

@@ -14,7 +14,7 @@ from pipelines.failpoints import failpoint
 from pipelines.iceberg import LakeTable, strings
 from pipelines.layout import Term
 from pipelines.maintenance.health import MIB, Health
-from pipelines.maintenance.plan import HOUR, MINUTE, PURGED, tag
+from pipelines.maintenance.plan import BY_FILE, GRANULARITY, HOUR, MINUTE, PURGED, TOGETHER, tag
 from pipelines.maintenance.policy import Upkeep
 
 # What a compaction rewrites at once, so that a batch doesn't wait for long: what is left is the next one's.
@@ -31,6 +31,9 @@ class Done:
     removed: int = 0
     added: int = 0
     bytes: int = 0
+
+    def __add__(self, other: "Done") -> "Done":
+        return Done(self.removed + other.removed, self.added + other.added, self.bytes + other.bytes)
 
 
 def compact(
@@ -62,7 +65,10 @@ def compact(
     table.java.refresh()
     removed = int(result.rewrittenDataFilesCount()) + int(result.removedDeleteFilesCount())
     removed += _drop_useless_deletes(session, table)
-    return Done(removed, int(result.addedDataFilesCount()), int(result.rewrittenBytesCount()))
+    done = Done(removed, int(result.addedDataFilesCount()), int(result.rewrittenBytesCount()))
+    if table.properties.get(GRANULARITY) != TOGETHER or table.java.currentSnapshot() is None:
+        return done
+    return done + _rewritten_deletes(session, table, {"min-input-files": options["min-input-files"]})
 
 
 def _drop_useless_deletes(session: SparkSession, table: LakeTable) -> int:
@@ -81,6 +87,21 @@ def _drop_useless_deletes(session: SparkSession, table: LakeTable) -> int:
     if count:
         update.commit()
     return count
+
+
+def lay_out_deletes(session: SparkSession, table: LakeTable) -> Done:
+    """From now on the positions of deleted rows are kept the other way, and those that there are from now on, too."""
+    now = table.properties.get(GRANULARITY)
+    table.set_properties({GRANULARITY: BY_FILE if now == TOGETHER else TOGETHER})
+    table.refresh()
+    return _rewritten_deletes(session, table, {"rewrite-all": "true"})
+
+
+def _rewritten_deletes(session: SparkSession, table: LakeTable, options: Mapping[str, object]) -> Done:
+    """Write delete files anew as the table's granularity has it, without positions in data files that are gone."""
+    result = _with(_actions(session).rewritePositionDeletes(table.java), options).execute()
+    table.java.refresh()
+    return Done(int(result.rewrittenDeleteFilesCount()), int(result.addedDeleteFilesCount()))
 
 
 def rewrite_manifests(session: SparkSession, table: LakeTable) -> Done:

@@ -67,6 +67,7 @@ def need_of(table: Table, specs: Specs) -> Need:
     counted = plan.counted_columns(keys, specs.layout(*source), table.schema().column_names)
     now = round(time.time() * 1000)
     due = [
+        plan.deletes(state, table.properties.get(plan.GRANULARITY)),
         plan.compaction(policy, state, 0), plan.manifests(policy, state, 0), plan.expiry(policy, times, now),
         plan.statistics(policy, state, _counted_at(table), now) if counted else None,
     ] if snapshot else []  # fmt: skip

@@ -46,6 +46,9 @@ def current_files(table: Table) -> Files:
         DataFileContent.EQUALITY_DELETES: found.equality,
     }
     for manifest in snapshot.manifests(table.io) if snapshot else ():
+        # As engines do: a manifest of nothing but what is gone isn't opened.
+        if not (manifest.has_added_files() or manifest.has_existing_files()):
+            continue
         for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
             lists[entry.data_file.content].append((entry.data_file, entry.sequence_number or 0))
     return found

@@ -18,14 +18,18 @@ from pipelines.maintenance import health, plan
 from pipelines.maintenance.health import MIB, Health
 from pipelines.maintenance.keeper import Keeper
 from pipelines.maintenance.plan import (
+    BY_FILE,
     COMPACT,
+    DELETES,
     EXPIRE,
+    GRANULARITY,
     HOUR,
     MANIFESTS,
     MINUTE,
     ORPHANS,
     PURGED,
     STATISTICS,
+    TOGETHER,
     Asked,
 )
 from pipelines.maintenance.policy import Upkeep, own_upkeep
@@ -42,6 +46,8 @@ COMPACTIONS = [
     ("many small files", Health(1000, 50, 10, 10, MIB), 0, True),
     ("as many as the last compaction had left", Health(1000, 50, 10, 10, MIB), 20, False),
     ("much is deleted", Health(1000, 500, 1, 1, MIB), 0, True),
+    ("large files, with many of deletes", Health(10**9, 0, 10, 16, 10 * 512 * MIB), 0, True),
+    ("large files, each with one of deletes", Health(10**9, 0, 16, 16, 16 * 512 * MIB), 0, False),
     ("large files, which cost little to open", Health(10**9, 0, 40, 0, 40 * 512 * MIB), 0, False),
 ]
 
@@ -49,6 +55,18 @@ COMPACTIONS = [
 @pytest.mark.parametrize(("label", "found", "before", "due"), COMPACTIONS, ids=[case[0] for case in COMPACTIONS])
 def test_a_table_is_rewritten_when_that_pays(label: str, found: Health, before: int, due: bool) -> None:
     assert (plan.compaction(POLICY, found, before) is not None) is due
+
+
+@pytest.mark.parametrize(
+    ("files", "now", "wanted"),
+    [(1, TOGETHER, None), (1, BY_FILE, TOGETHER), (1, None, TOGETHER), (20, TOGETHER, None), (20, BY_FILE, None),
+     (33, TOGETHER, BY_FILE), (33, BY_FILE, None), (33, None, BY_FILE)],
+)  # fmt: skip
+def test_of_many_files_each_has_its_deletes_by_itself(files: int, now: str | None, wanted: str | None) -> None:
+    due = plan.deletes(Health(data_files=files), now)
+    assert (due is None) == (wanted is None)
+    partitioned = Health(data_files=10 * files, parts=(Health(data_files=1), Health(data_files=files)))
+    assert (plan.deletes(partitioned, now) is None) == (wanted is None)
 
 
 def test_a_small_tables_files_are_small() -> None:
@@ -193,7 +211,7 @@ def test_files_that_are_large_enough_are_left_alone(spark: SparkSession) -> None
         topic.apply(mirror, topic.batch([delete(3_000 + number, number), create(4_000 + number, -number, "b")]), number)
     keeper, account = Keeper(policy), Account("mirror")
     account.look(Lake(spark), "shop", topic.table)
-    assert (account.table.summary["total-data-files"], account.table.summary["total-delete-files"]) == ("5", "1")
+    assert (account.table.summary["total-data-files"], account.table.summary["total-delete-files"]) == ("5", "4")
     rows = topic.rows()
     # The first file is larger than files of such a table shall be.
     with patch.object(health, "SMALLEST_TARGET", int(account.table.summary["total-files-size"]) // 3):
@@ -202,6 +220,31 @@ def test_files_that_are_large_enough_are_left_alone(spark: SparkSession) -> None
     assert (done.after.data_files, done.after.delete_files, done.after.deleted) == (2, 1, 4)
     assert large in _data_files(topic)
     assert topic.rows() == rows
+
+
+def test_deletes_are_kept_together_until_there_are_many_files(spark: SparkSession) -> None:
+    topic = Topic(spark)
+    mirror = topic.mirror()
+    for number in range(4):
+        topic.apply(mirror, topic.batch([create(2 * number + n, 2 * number + n, "a") for n in (1, 2)]), number)
+    for number in range(4):
+        topic.apply(mirror, topic.batch([delete(10 + number, 2 * number + 1), update(20 + number, 8, "b")]), 4 + number)
+    keeper, account, rows = Keeper(Upkeep(files=100, delete_share=1)), Account("mirror"), topic.rows()
+
+    def laid_out(most: int) -> tuple[str, int, int]:
+        account.look(Lake(spark), "shop", topic.table)
+        with patch.object(plan, "MOST_FILES_TOGETHER", most):
+            (due,) = keeper.due(account.table, spark)
+            done = keeper.do(due, account.table, spark, telling(account))
+            assert keeper.due(account.table, spark) == []
+        assert (due.task, topic.rows()) == (DELETES, rows)
+        return account.table.properties[GRANULARITY], done.before.delete_files, done.after.delete_files
+
+    # A row of each of the first four files is deleted, the last row four times changed.
+    assert laid_out(most=3) == (BY_FILE, 4, 7)
+    assert laid_out(most=100) == (TOGETHER, 7, 1)
+    topic.apply(mirror, topic.batch([delete(30, 2)]), 8)
+    assert topic.rows() == [row for row in rows if row[0] != 2]
 
 
 def _data_files(topic: Topic) -> list[str]:
