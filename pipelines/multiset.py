@@ -22,7 +22,7 @@ from pipelines.admit import UNKNOWN_ROW
 from pipelines.deadletters import rejected
 from pipelines.facts import bounds
 from pipelines.fold import DELETE, OP, RECORD, each
-from pipelines.frames import viewed
+from pipelines.frames import given, viewed
 from pipelines.identifiers import quote
 from pipelines.merge import MergePlan, append_sql, before, commit, exchange_sql
 from pipelines.part import Changes, Ready
@@ -95,7 +95,7 @@ def net(changes: DataFrame, shape: TableShape, facts: Row, table: DataFrame, tru
         if found["unmet"]:
             rejected = unmatched(_groups(entries))
             lost = len(rejected)
-            named = changes.sparkSession.createDataFrame(sorted(rejected), "partition int, offset long")
+            named = given(changes.sparkSession, sorted(rejected), "partition int, offset long")
             unknown = named.withColumn("problem", F.lit(UNKNOWN_ROW))
             # Rows of the table have positions from before these changes.
             changes, left = (_but(rows, F.broadcast(named)) for rows in (changes, entries))

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from pipelines.deadletters import NAMESPACE
+from pipelines.frames import given
 from pipelines.iceberg import Lake, optional_columns
 from pipelines.identifiers import literal
 from pipelines.ledger import Positions, positions_of, told
@@ -103,7 +104,7 @@ class Record:
         if self._lake.table(NAMESPACE, name) is None:
             self._lake.create(NAMESPACE, name, optional_columns(**columns), {"comment": comment})
         types = ", ".join(f"`{column}` {_SPARK_TYPES.get(kind, kind)}" for column, kind in columns.items())
-        frame = self._spark.createDataFrame(rows, types).coalesce(1)
+        frame = given(self._spark, rows, types).coalesce(1)
         frame.writeTo(f"lake.{NAMESPACE}.{name}").append()
 
 

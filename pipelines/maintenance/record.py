@@ -7,6 +7,7 @@ from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 
 from pipelines.deadletters import NAMESPACE
+from pipelines.frames import given
 from pipelines.iceberg import Lake, optional_columns
 from pipelines.maintenance.keeper import Task
 from pipelines.maintenance.plan import Asked, Due
@@ -57,7 +58,7 @@ class Record:
             return
         if self._lake.table(NAMESPACE, HISTORY) is None:
             self._lake.create(NAMESPACE, HISTORY, HISTORY_SCHEMA, {"comment": "What was done to keep tables small"})
-        rows = self._session.createDataFrame(self._rows, _COLUMNS).coalesce(1)
+        rows = given(self._session, self._rows, _COLUMNS).coalesce(1)
         rows.writeTo(f"lake.{NAMESPACE}.{HISTORY}").append()
         self._rows.clear()
 

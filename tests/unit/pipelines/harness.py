@@ -15,6 +15,7 @@ from pipelines import ledger
 from pipelines.audit import Audit
 from pipelines.deadletters import within
 from pipelines.errors import UnknownSchema
+from pipelines.frames import given
 from pipelines.iceberg import Lake, LakeTable
 from pipelines.kafka import REPLAYED_FROM
 from pipelines.keys import Keys
@@ -197,7 +198,7 @@ class Topic:
 
     def batch(self, events: list[tuple[Any, ...]]) -> DataFrame:
         """The records of ``events``, at the next offsets."""
-        records = self.spark.createDataFrame([self._record(*e) for e in events], RECORD)
+        records = given(self.spark, [self._record(*e) for e in events], RECORD)
         self.batches.append(records.withColumn("timestamp", F.current_timestamp()).persist())
         return self.batches[-1]
 
@@ -229,7 +230,7 @@ class Topic:
         kept = self.letters.kept.keys() - self.letters.closed
         if not kept:
             return None
-        named = self.spark.createDataFrame(sorted(kept), "partition int, offset long")
+        named = given(self.spark, sorted(kept), "partition int, offset long")
         return firsts(self.everything().join(named, ["partition", "offset"]))
 
     def accepted(self, topic: str) -> dict[int, int]:
