@@ -11,6 +11,8 @@ from pyspark.sql import SparkSession
 from pipelines.identifiers import quote_path
 from pipelines.session import CATALOG
 
+# Engines share a file's reading out by its row groups, and leave out those that hold nothing of what is asked for.
+ROW_GROUPS = {"write.parquet.row-group-size-bytes": str(16 << 20)}
 TABLE_PROPERTIES = {
     "format-version": "2",
     # Until it has many files (see pipelines.maintenance.plan.deletes).
@@ -24,6 +26,7 @@ TABLE_PROPERTIES = {
     "commit.retry.num-retries": "10",
     # Each commit adds a manifest of data and one of deletes, which every reader opens.
     "commit.manifest.min-count-to-merge": "8",
+    **ROW_GROUPS,
 }
 
 

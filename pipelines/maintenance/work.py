@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from pipelines.arrange import sort_order
 from pipelines.failpoints import failpoint
-from pipelines.iceberg import LakeTable, strings
+from pipelines.iceberg import ROW_GROUPS, LakeTable, strings
 from pipelines.layout import Term
 from pipelines.maintenance.health import MIB, Health
 from pipelines.maintenance.plan import BY_FILE, GRANULARITY, HOUR, MINUTE, PURGED, TOGETHER, tag
@@ -41,8 +41,12 @@ def compact(
     extra: Mapping[str, object] | None = None,
 ) -> Done:  # fmt: skip
     """Pack small files together, sorted by ``order``, and write files anew of which much is deleted. One commit.
-    ``extra``: options of Iceberg's action beyond these.
+    ``extra``: options of Iceberg's action beyond these. A table that says nothing of its row groups gets what new
+    tables have first.
     """
+    if not ROW_GROUPS.keys() <= table.properties.keys():
+        table.set_properties(ROW_GROUPS)
+        table.refresh()
     target = found.target_bytes(policy.target_file_mib * MIB)
     options = {
         "target-file-size-bytes": target, "min-file-size-bytes": target // 2,

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 from unittest.mock import patch
 
 import pyarrow.parquet as pq
@@ -12,7 +13,7 @@ from structlog.stdlib import get_logger
 
 from pipelines import ledger
 from pipelines.account import Account
-from pipelines.iceberg import Lake
+from pipelines.iceberg import ROW_GROUPS, Lake
 from pipelines.layout import Layout
 from pipelines.maintenance import health, plan
 from pipelines.maintenance.health import MIB, Health
@@ -245,6 +246,29 @@ def test_deletes_are_kept_together_until_there_are_many_files(spark: SparkSessio
     assert laid_out(most=100) == (TOGETHER, 7, 1)
     topic.apply(mirror, topic.batch([delete(30, 2)]), 8)
     assert topic.rows() == [row for row in rows if row[0] != 2]
+
+
+@pytest.mark.parametrize("own", [{}, dict.fromkeys(ROW_GROUPS, "65536")])
+def test_a_compacted_file_is_read_in_parts(spark: SparkSession, own: dict[str, str]) -> None:
+    topic, draw = Topic(spark), Random(1)
+    mirror = topic.mirror()
+    for number in range(3):
+        first = 1000 * number
+        events = [create(first + n, first + n, f"{draw.getrandbits(800):x}") for n in range(1, 1001)]
+        topic.apply(mirror, topic.batch(events), number)
+    account, rows = Account("mirror"), topic.rows()
+    account.look(Lake(spark), "shop", topic.table)
+    assert account.table.properties.items() >= ROW_GROUPS.items()
+    # As a table from before there was such a property, or whose owner knows better.
+    account.table.set_properties(own, remove=ROW_GROUPS.keys() - own.keys())
+    account.look(Lake(spark), "shop", topic.table)
+    keeper = Keeper(Upkeep(files=2))
+    (due,) = keeper.due(account.table, spark)
+    keeper.do(due, account.table, spark, telling(account))
+    assert (due.task, topic.rows()) == (COMPACT, rows)
+    assert account.table.properties.items() >= (own or ROW_GROUPS).items()
+    (file,) = _data_files(topic)
+    assert (pq.read_metadata(file.removeprefix("file:")).num_row_groups > 1) is bool(own)
 
 
 def _data_files(topic: Topic) -> list[str]:
