@@ -1,7 +1,7 @@
-"""Assume: what a large part of a topic holds, if it is like the part before it.
+"""Assume: what a part of a topic holds, if it is like the part before it, or like its own ends.
 
-To look first is to read all of it once more. So it is decoded as what it should be, and counted on the way; if it turns
-out to be anything else, it is looked at after all. See infra/decisions/042-read-once.md.
+To look first is a pass of its own over all of it. So it is decoded as what it should be, and counted on the way; if it
+turns out to be anything else, it is looked at after all. See infra/decisions/042-read-once.md.
 """
 
 from collections.abc import Callable
@@ -13,6 +13,10 @@ from pyspark.sql import functions as F
 from pipelines.ledger import Ranges, size
 from pipelines.profile import TopicProfile, number_of, schema_id
 
+# So many offsets are more than the markers that transactions leave: some are records.
+ASSUMED_OFFSETS = 1_000
+# Of each partition, at either end.
+SAMPLE_OFFSETS = 1_000
 # What was counted comes by Spark's listeners, a moment after the action.
 PATIENCE_SECONDS = 30
 
@@ -25,6 +29,16 @@ def alike(before: TopicProfile | None, ranges: Ranges) -> TopicProfile | None:
     return TopicProfile(
         before.topic, dict(ranges), {identifier: newest}, set(before.key_schema_ids), size(ranges), assumed=True
     )
+
+
+def beginning(ranges: Ranges) -> Ranges:
+    """The first few offsets of each partition."""
+    return {partition: (start, min(end, start + SAMPLE_OFFSETS)) for partition, (start, end) in ranges.items()}
+
+
+def ending(ranges: Ranges) -> Ranges:
+    """The last few, of those that aren't its :func:`beginning`."""
+    return {p: (max(end - SAMPLE_OFFSETS, beginning(ranges)[p][1]), end) for p, (_, end) in ranges.items()}
 
 
 def counted(records: DataFrame, seen: TopicProfile) -> tuple[DataFrame, Callable[[], TopicProfile | None]]:

@@ -3,8 +3,9 @@
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
+from functools import reduce
 from queue import SimpleQueue
 from threading import Event
 
@@ -13,6 +14,7 @@ from pyspark.sql import functions as F
 from structlog.stdlib import BoundLogger
 
 from pipelines.aside import Aside
+from pipelines.assume import alike, beginning, ending
 from pipelines.audit import Audit
 from pipelines.deadletters import DeadLetters
 from pipelines.errors import RetryBatch, Stopping, StopPipeline
@@ -93,12 +95,16 @@ class BatchMirror:
         ranges = self._offsets.ranges(number)
         offsets = sum(map(size, ranges.values()))
         behind = offsets >= self._settings.max_offsets_per_trigger // 2
-        with kept(gathered(records, offsets), offsets) as batch:
-            topics = profile(batch) if offsets <= KEPT_OFFSETS else self._seen(batch, ranges)
+        planned = self._planned(ranges)
+        assumed, few = self._assumed(planned), offsets <= KEPT_OFFSETS
+        rest = {topic: left for topic, by in planned.items() if topic not in assumed and (left := some(by))}
+        reading = gathered(records, offsets)
+        # What a single table reads once needn't be kept.
+        with nullcontext(reading) if len(assumed) == 1 and not rest else kept(reading, offsets) as batch:
+            topics = assumed | (self._looked_at(batch, rest, few) if rest else {})
             profiled = time.monotonic()
-            planned = self._planned(ranges)
             outcomes, busy = self._ended(planned), self._aside.busy()
-            altered = self._altered(topics) | self._unheard
+            altered = self._altered(ranges) | self._unheard
             self._unheard = altered & busy.keys()
             # Both look, whatever the first one says.
             decided = any([self._parking.refresh(), self._resyncs.refresh()])
@@ -221,19 +227,32 @@ class BatchMirror:
             if topic not in own and any(end for _, end in ranges.values())
         }
 
-    def _seen(self, batch: DataFrame, ranges: Mapping[str, Ranges]) -> dict[str, TopicProfile]:
-        """What a batch of many records holds, without a look at those of a topic that most likely goes on as it was."""
-        free = self._tables.keys() - self._audited
-        expected = {t: self._tables[t].expects(ranges[t]) for t in free & ranges.keys()}
-        assumed = {topic: found for topic, found in expected.items() if found is not None}
-        if not assumed:
-            return profile(batch)
-        rest = {topic: left for topic, by in ranges.items() if topic not in assumed and (left := some(by))}
-        return assumed | (profile(self._again(batch, rest)) if rest else {})
+    def _assumed(self, planned: Mapping[str, Ranges]) -> dict[str, TopicProfile]:
+        """What the topics hold that most likely go on as they were, which needn't be looked at."""
+        likely = self._tables.keys() & planned.keys() - self._audited
+        # Of letters that are open it is asked which of the records wait behind them.
+        found = {t: self._tables[t].expects(planned[t]) for t in likely if self._parking.of(t) is None}
+        return {topic: seen for topic, seen in found.items() if seen is not None}
 
-    def _altered(self, topics: Mapping[str, TopicProfile]) -> set[str]:
-        """Topics whose tables' schema the log has news of: at first of all, then when a batch has records of it."""
-        if self._tables and self._schema_log.topic not in topics:
+    def _looked_at(self, batch: DataFrame, ranges: Mapping[str, Ranges], few: bool) -> dict[str, TopicProfile]:
+        """What these ranges of the batch hold. Of a topic that has many records, most likely all alike, few are looked
+        at.
+        """
+        if few:
+            return profile(batch.where(F.col("topic").isin(*ranges)))
+        tried = {t: by for t, by in ranges.items() if size(by) > KEPT_OFFSETS and t not in self._audited}
+        seen: dict[str, TopicProfile] = {}
+        if tried:
+            ends = (self._again(batch, {t: part(by) for t, by in tried.items()}) for part in (beginning, ending))
+            sampled = profile(reduce(DataFrame.unionByName, ends))
+            guessed = {t: alike(sampled.get(t), by) for t, by in tried.items()}
+            seen = {topic: found for topic, found in guessed.items() if found is not None}
+        left = {topic: by for topic, by in ranges.items() if topic not in seen}
+        return seen | (profile(self._again(batch, left)) if left else {})
+
+    def _altered(self, ranges: Mapping[str, Ranges]) -> set[str]:
+        """Topics whose tables' schema the log has news of: at first of all, then when a batch has some of it."""
+        if self._tables and not some(ranges.get(self._schema_log.topic, {})):
             return set()
         return {topic_name(self._settings.source_name, *table) for table in self._schema_log.news()}
 

@@ -13,6 +13,9 @@ Bytes that can't be decoded give a problem, never an error.
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -20,7 +23,7 @@ from pyspark.sql.avro.functions import from_avro
 
 from pipelines.admit import UNAVAILABLE
 from pipelines.profile import HEADER_BYTES, id_bytes, is_replayed, schema_id
-from pipelines.sources.postgres.envelope import SourceColumn, TableShape
+from pipelines.sources.postgres.envelope import SHAPES, SourceColumn, TableShape
 from pipelines.sources.postgres.types import is_unavailable
 
 OLD_KEY_HEADER, NEW_KEY_HEADER = "__debezium.oldkey", "__debezium.newkey"
@@ -45,46 +48,74 @@ def decode(
     ``writers``: schema id to Avro writer schema; ``rejected``: schema id to the problem with every record that has it.
     ``keyless``: of a table without a key.
     """
-    records = raw.where(F.col("value").isNotNull()).select(
-        "partition",
-        "offset",
-        "headers",
-        schema_id("value").alias("schema_id"),
-        F.expr(f"substring(value, {HEADER_BYTES + 1})").alias("body"),
-    )
-    decoded = records.select("partition", "offset", "headers", "schema_id", _event(shape, writers).alias("event"))
+    steps = _steps(
+        raw.sparkSession._jvm, shape, tuple(sorted(writers.items())), tuple(sorted(rejected.items())), placeholder,
+        keyless,
+    )  # fmt: skip
+    records = raw.where(steps.valued).select(*steps.framed)
+    opened = records.select(*steps.decoded).select(*steps.opened)
+    if steps.completed is not None:
+        opened = opened.withColumn("image", steps.completed)
+    # Used whole and by its fields, a column is computed once.
+    return opened.withColumns(steps.images).select(*steps.changes)
+
+
+@dataclass(frozen=True)
+class _Steps:
+    """The columns of each step from records to change rows."""
+
+    valued: Column
+    framed: list[Column]
+    decoded: list[Column]
+    opened: list[Column]
+    completed: Column | None
+    images: dict[str, Column]
+    changes: list[Column]
+
+
+@lru_cache(maxsize=SHAPES)
+def _steps(
+    _jvm: Any, shape: TableShape, writers: tuple[tuple[int, str], ...], rejected: tuple[tuple[int, str], ...],
+    placeholder: str, keyless: bool,
+) -> _Steps:  # fmt: skip
+    """They are made once: a table of twenty columns needs seven hundred calls into the JVM for them (``_jvm``)."""
     image = F.when(F.col("event.op") == "d", F.col("event.before")).otherwise(F.col("event.after"))
     old = F.when(F.col("event.op").isin("u", "d"), F.col("event.before"))
-    opened = decoded.select(
-        "partition", "offset", "headers", "schema_id", _old_key(shape).alias("old_key"), "event", image.alias("image"),
-        *([old.alias("old")] if keyless else []),
-    )  # fmt: skip
-    if keyless:
-        opened = opened.withColumn("image", _completed(shape, placeholder))
     late = (F.col("event.op") == "r") & is_replayed(F.col("headers"))
-    # Used whole and by its fields, a column is computed once.
-    valued = opened.withColumns(
-        {
-            "row": F.struct(*[_value(c).alias(c.name) for c in shape.columns]),
-            **({"before": _before(shape)} if keyless else {}),
-        }
-    )
-    return valued.select(
-        "partition",
-        "offset",
+    record = [F.col(name) for name in ("partition", "offset", "headers")]
+    opened = [*record, F.col("schema_id"), _old_key(shape).alias("old_key"), F.col("event"), image.alias("image")]
+    changes = [
+        F.col("partition"),
+        F.col("offset"),
         F.when(late, F.lit("c")).otherwise(F.col("event.op")).alias("op"),
         _lsn().alias("lsn"),
         F.timestamp_micros("event.source.ts_us").alias("committed_at"),
-        "row",
-        *(["before"] if keyless else []),
+        F.col("row"),
+        *([F.col("before")] if keyless else []),
         F.struct(
             F.lit(None).cast("boolean").alias(""),
             *[is_unavailable(_raw(c), c.avro, placeholder).alias(c.name) for c in shape.toastable],
         ).alias("unavailable"),
-        "old_key",
+        F.col("old_key"),
         F.coalesce(F.exists("headers", lambda h: h["key"] == F.lit(NEW_KEY_HEADER)), F.lit(False)).alias("leaving"),
         is_replayed(F.col("headers")).alias("replayed"),
-        _problem(shape, rejected, placeholder, keyless).alias("problem"),
+        _problem(shape, dict(rejected), placeholder, keyless).alias("problem"),
+    ]
+    return _Steps(
+        valued=F.col("value").isNotNull(),
+        framed=[
+            *record,
+            schema_id("value").alias("schema_id"),
+            F.expr(f"substring(value, {HEADER_BYTES + 1})").alias("body"),
+        ],
+        decoded=[*record, F.col("schema_id"), _event(shape, dict(writers)).alias("event")],
+        opened=[*opened, *([old.alias("old")] if keyless else [])],
+        completed=_completed(shape, placeholder) if keyless else None,
+        images={
+            "row": F.struct(*[_value(c).alias(c.name) for c in shape.columns]),
+            **({"before": _before(shape)} if keyless else {}),
+        },
+        changes=changes,
     )
 
 

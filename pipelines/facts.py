@@ -1,8 +1,9 @@
 """Facts: what a table's change rows amount to, and which of the table's rows they can touch."""
 
+from functools import lru_cache
 from typing import Any
 
-from pyspark.sql import DataFrame, Row
+from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
@@ -12,7 +13,7 @@ from pipelines.iceberg import LakeTable
 from pipelines.inherit import any_unavailable
 from pipelines.part import KEPT_OFFSETS, Part
 from pipelines.sieve import Slots
-from pipelines.sources.postgres.envelope import TableShape
+from pipelines.sources.postgres.envelope import SHAPES, TableShape
 from pipelines.sources.postgres.types import printed
 
 PRUNABLE = ("int", "long", "string")
@@ -33,6 +34,14 @@ def batch_facts(rows: DataFrame, shape: TableShape, keys: tuple[str, ...], few: 
     key that there is a change of, where rows are ``few``; null if keys can't be listed. ``taken``: those of the
     ``slots`` that changed keys have. ``broken``: promise of the contract to how many rows broke it.
     """
+    return rows.agg(*_aggregates(rows.sparkSession._jvm, shape, keys, few, slots, tuple(_promises(rows)))).collect()[0]
+
+
+@lru_cache(maxsize=SHAPES)
+def _aggregates(
+    _jvm: Any, shape: TableShape, keys: tuple[str, ...], few: bool, slots: Slots | None, promises: tuple[str, ...]
+) -> list[Column]:
+    """Made once: two hundred calls into the JVM (``_jvm``)."""
     good = F.col("problem").isNull()
     truncates = good & (F.col("op") == TRUNCATE)
     live = good & (F.col("op") != TRUNCATE)
@@ -43,7 +52,7 @@ def batch_facts(rows: DataFrame, shape: TableShape, keys: tuple[str, ...], few: 
     prunable = _prunable(shape, keys)
     listed = few and keys and all(_settled(c.type.iceberg) for c in shape.columns if c.name in keys)
     key = F.struct(*[F.col("row").getField(name).alias(name) for name in keys])
-    return rows.agg(
+    return [
         F.count_if(~good).alias("dead"),
         F.count_if(live).alias("live"),
         F.count_if(live & F.col("op").isin("u", "d")).alias("removals"),
@@ -57,14 +66,14 @@ def batch_facts(rows: DataFrame, shape: TableShape, keys: tuple[str, ...], few: 
         (F.lit(None) if slots is None else F.collect_set(F.when(live, slots.slot(F.col("row"))))).alias("taken"),
         F.struct(
             F.lit(0).alias(""),
-            *[F.count_if(enforced & F.col(FOUND_BROKEN).getField(name)).alias(name) for name in _promises(rows)],
+            *[F.count_if(enforced & F.col(FOUND_BROKEN).getField(name)).alias(name) for name in promises],
         ).alias("broken"),
         F.struct(
             F.lit(0).alias(""),
             *[F.min(F.when(live, F.col(image).getField(name))).alias(f"low {name}") for name in prunable],
             *[F.max(F.when(live, F.col(image).getField(name))).alias(f"high {name}") for name in prunable],
         ).alias("bounds"),
-    ).collect()[0]
+    ]
 
 
 def folded_count(good: DataFrame, keys: tuple[str, ...]) -> int:

@@ -8,13 +8,14 @@ with.
 """
 
 from collections.abc import Sequence
-from functools import reduce
+from functools import lru_cache, reduce
+from typing import Any
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from pipelines.identifiers import quote
-from pipelines.sources.postgres.envelope import TableShape
+from pipelines.sources.postgres.envelope import SHAPES, TableShape
 
 DELETE, UPSERT = "d", "u"
 CREATES = ("c", "r")
@@ -48,7 +49,7 @@ def fold(
     inherited = [_newest_known(column.name, order) for column in shape.toastable] if has_unavailable else []
     key_columns = [values.getField(key).alias(f"key_{index}") for index, key in enumerate(keys)]
     folded = changes.groupBy(*key_columns).agg(newest, *inherited)
-    return folded.select(*_columns(shape, has_unavailable))
+    return folded.select(*_columns(changes.sparkSession._jvm, shape, has_unavailable))
 
 
 def newest(changes: DataFrame, keys: Sequence[str]) -> DataFrame:
@@ -77,7 +78,7 @@ def without_outdated(changes: DataFrame, keys: Sequence[str]) -> DataFrame:
 def each(changes: DataFrame, shape: TableShape) -> DataFrame:
     """What :func:`fold` gives where every event is a row of its own."""
     newest = F.struct("op", "partition", "offset", "lsn", "committed_at", "row").alias("newest")
-    return changes.select(newest).select(*_columns(shape, has_unavailable=False))
+    return changes.select(newest).select(*_columns(changes.sparkSession._jvm, shape, has_unavailable=False))
 
 
 def _position() -> Column:
@@ -91,7 +92,8 @@ def _newest_known(column: str, order: Column) -> Column:
     return F.max_by(F.when(known, value), F.when(known, order)).alias(f"known_{column}")
 
 
-def _columns(shape: TableShape, has_unavailable: bool) -> list[Column]:
+@lru_cache(maxsize=SHAPES)
+def _columns(_jvm: Any, shape: TableShape, has_unavailable: bool) -> list[Column]:
     row = F.col("newest").getField("row")
     toastable = {column.name for column in shape.toastable} if has_unavailable else set()
     known = {name: F.col(quote(f"known_{name}")) for name in toastable}

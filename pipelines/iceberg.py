@@ -38,9 +38,12 @@ class LakeTable:
     don't see it; its schema and properties are the table's all the same.
     """
 
-    def __init__(self, namespace: str, name: str, table: Any, branch: str | None = None) -> None:
+    def __init__(self, jvm: Any, namespace: str, name: str, table: Any, branch: str | None = None) -> None:
         self.namespace, self.name, self.branch, self._table = namespace, name, branch, table
+        self._jvm = jvm
+        # Each is read once, as a whole: every entry by itself would be a call into the JVM.
         self._properties: dict[str, str] | None = None
+        self._columns: list[dict[str, Any]] | None = None
 
     @property
     def sql_name(self) -> str:
@@ -60,7 +63,7 @@ class LakeTable:
 
     def on(self, branch: str) -> "LakeTable":
         """The same table, read and written on a branch that it has."""
-        return LakeTable(self.namespace, self.name, self._table, branch)
+        return LakeTable(self._jvm, self.namespace, self.name, self._table, branch)
 
     @property
     def snapshot_id(self) -> int | None:
@@ -77,7 +80,7 @@ class LakeTable:
     def summary(self) -> dict[str, str]:
         """The current snapshot's summary; {}: nothing was ever committed."""
         snapshot = self._head
-        return {} if snapshot is None else dict(snapshot.summary())
+        return {} if snapshot is None else _entries(self._jvm, snapshot.summary())
 
     def snapshot_times(self) -> dict[int, int]:
         """Snapshot to when it was made, in milliseconds since 1970."""
@@ -97,20 +100,32 @@ class LakeTable:
 
     @property
     def properties(self) -> dict[str, str]:
-        """Table properties. Read once: each entry is a call into the JVM."""
+        """Table properties."""
         if self._properties is None:
-            self._properties = dict(self._table.properties())
+            self._properties = _entries(self._jvm, self._table.properties())
         return self._properties
 
     @property
     def column_types(self) -> dict[str, str]:
         """Column name to Iceberg type, as Iceberg prints it."""
-        return {field.name(): field.type().toString() for field in self._table.schema().columns()}
+        return {column["name"]: self._printed(column) for column in self._schema}
 
     @property
     def comments(self) -> dict[str, str | None]:
         """Column name to its comment."""
-        return {field.name(): field.doc() for field in self._table.schema().columns()}
+        return {column["name"]: column.get("doc") for column in self._schema}
+
+    def _printed(self, column: Mapping[str, Any]) -> str:
+        name, kind = column["name"], column["type"]
+        return kind if isinstance(kind, str) else str(self._table.schema().findType(name).toString())
+
+    @property
+    def _schema(self) -> list[dict[str, Any]]:
+        """The columns in Iceberg's JSON form."""
+        if self._columns is None:
+            told = self._jvm.org.apache.iceberg.SchemaParser.toJson(self._table.schema())
+            self._columns = json.loads(told)["fields"]
+        return self._columns
 
     @property
     def identity(self) -> tuple[str, int]:
@@ -139,12 +154,15 @@ class LakeTable:
         for key in remove:
             update = update.remove(key)
         update.commit()
-        self._properties = None
+        self._forget()
 
     def refresh(self) -> None:
         """Look the table up anew."""
         self._table.refresh()
-        self._properties = None
+        self._forget()
+
+    def _forget(self) -> None:
+        self._properties = self._columns = None
 
     def alter(
         self, steps: Sequence[Callable[[Any], Any]], properties: Mapping[str, str], remove: Iterable[str] = ()
@@ -180,7 +198,7 @@ class LakeTable:
         """Snapshot summaries from the current snapshot back along its ancestors."""
         snapshot = self._head
         while snapshot is not None:
-            yield dict(snapshot.summary())
+            yield _entries(self._jvm, snapshot.summary())
             parent = snapshot.parentId()
             snapshot = None if parent is None else self._table.snapshot(parent)
 
@@ -196,7 +214,7 @@ class Lake:
     def table(self, namespace: str, name: str) -> LakeTable | None:
         """The table, or None if it doesn't exist."""
         try:
-            return LakeTable(namespace, name, self._catalog.loadTable(self._identifier(namespace, name)))
+            return LakeTable(self.jvm, namespace, name, self._catalog.loadTable(self._identifier(namespace, name)))
         except Py4JJavaError as error:
             if error.java_exception.getClass().getSimpleName() in ("NoSuchTableException", "NoSuchNamespaceException"):
                 return None
@@ -209,7 +227,7 @@ class Lake:
         builder = self._catalog.buildTable(self._identifier(namespace, name), java_schema)
         for key, value in {**TABLE_PROPERTIES, **properties}.items():
             builder = builder.withProperty(key, value)
-        return LakeTable(namespace, name, builder.create())
+        return LakeTable(self.jvm, namespace, name, builder.create())
 
     @property
     def _catalog(self) -> Any:
@@ -239,6 +257,12 @@ def optional_columns(**columns: str) -> dict[str, Any]:
         for number, (name, kind) in enumerate(columns.items(), 1)
     ]
     return {"type": "struct", "schema-id": 0, "fields": fields}
+
+
+def _entries(jvm: Any, java_map: Any) -> dict[str, str]:
+    """A Java map of texts, by one call."""
+    found: dict[str, str] = json.loads(jvm.com.fasterxml.jackson.databind.ObjectMapper().writeValueAsString(java_map))
+    return found
 
 
 def strings(jvm: Any, *values: str) -> Any:

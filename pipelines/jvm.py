@@ -10,7 +10,8 @@ from typing import Any
 from py4j.java_gateway import JavaClass, JavaPackage
 
 NAMES = (
-    "functions", "java", "org", "org.apache.spark.sql.avro.functions", "org.apache.spark.sql.classic.SparkSession",
+    "com", "functions", "java", "org", "org.apache.spark.sql.avro.functions",
+    "org.apache.spark.sql.classic.SparkSession",
     "org.apache.spark.sql.functions", "org.apache.spark.storage.StorageLevel", "org.apache.spark.util.Utils", "py4j",
     "PythonRDD", "PythonSQLUtils", "PythonUtils", "SerDeUtil", "SimplePythonFunction",
 )  # fmt: skip

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from pipelines import arrange, breaker, evolve, keyed, ledger, multiset, rekey, schemas
 from pipelines.account import Account
 from pipelines.admit import TRUNCATE
-from pipelines.assume import alike, counted
+from pipelines.assume import ASSUMED_OFFSETS, alike, counted
 from pipelines.audit import audited
 from pipelines.changes import admitted, decoded
 from pipelines.clock import check_clock
@@ -22,7 +22,7 @@ from pipelines.facts import broken, slots
 from pipelines.iceberg import Lake, LakeTable
 from pipelines.keychange import KeyChanges
 from pipelines.parking import Parking
-from pipelines.part import KEPT_OFFSETS, Changes, Outcome, Part, gathered, kept
+from pipelines.part import Changes, Outcome, Part, gathered, kept
 from pipelines.policy import restrained
 from pipelines.profile import TopicProfile
 from pipelines.protected import Protected
@@ -82,7 +82,7 @@ class TableMirror:
     def expects(self, planned: ledger.Ranges) -> TopicProfile | None:
         """What ``planned`` holds if it goes on as it was; None: it isn't many records, or not what comes next."""
         ranges = ledger.some(planned)
-        return alike(self._last, ranges) if ledger.size(ranges) > KEPT_OFFSETS and self._is_next(ranges) else None
+        return alike(self._last, ranges) if ledger.size(ranges) > ASSUMED_OFFSETS and self._is_next(ranges) else None
 
     def _is_next(self, ranges: ledger.Ranges) -> bool:
         reached = self._account.reached

@@ -40,9 +40,12 @@ def compact(
     session: SparkSession, table: LakeTable, policy: Upkeep, found: Health, order: Sequence[Term],
     extra: Mapping[str, object] | None = None,
 ) -> Done:  # fmt: skip
-    """Pack small files together, sorted by ``order``, and write files anew of which much is deleted. One commit.
+    """Pack small files together, sorted by ``order``, and write files anew of which much is deleted, in one commit.
     ``extra``: options of Iceberg's action beyond these. A table that says nothing of its row groups gets what new
     tables have first.
+
+    Of which file a row was deleted Iceberg's action doesn't see where deletes are together. So where there are many of
+    them they are laid out by file before it, and together again after it, in commits of their own.
     """
     if not ROW_GROUPS.keys() <= table.properties.keys():
         table.set_properties(ROW_GROUPS)
@@ -60,6 +63,10 @@ def compact(
         "use-starting-sequence-number": "false",
         **(extra or {}),
     }  # fmt: skip
+    together = table.properties.get(GRANULARITY) == TOGETHER and table.java.currentSnapshot() is not None
+    hidden = together and any(part.delete_share > policy.delete_share for part in found.parts or (found,))
+    if hidden:
+        lay_out_deletes(session, table)
     failpoint("before-compaction")
     action = _actions(session).rewriteDataFiles(table.java)
     if order:
@@ -70,9 +77,11 @@ def compact(
     removed = int(result.rewrittenDataFilesCount()) + int(result.removedDeleteFilesCount())
     removed += _drop_useless_deletes(session, table)
     done = Done(removed, int(result.addedDataFilesCount()), int(result.rewrittenBytesCount()))
-    if table.properties.get(GRANULARITY) != TOGETHER or table.java.currentSnapshot() is None:
-        return done
-    return done + _rewritten_deletes(session, table, {"min-input-files": options["min-input-files"]})
+    if hidden:
+        return done + lay_out_deletes(session, table)
+    if together:
+        done += _rewritten_deletes(session, table, {"min-input-files": options["min-input-files"]})
+    return done
 
 
 def _drop_useless_deletes(session: SparkSession, table: LakeTable) -> int:

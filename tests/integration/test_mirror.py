@@ -91,10 +91,17 @@ def test_what_has_piled_up_is_read_again_rather_than_kept(stack: Stack) -> None:
         "INSERT INTO beside SELECT g FROM generate_series(2, 3000) g",
         "UPDATE pile SET note = 'b' WHERE id % 10 = 0",
         "DELETE FROM pile WHERE id % 30 = 0",
+        # Of a table that is new, and whose records at both ends have another schema than those between them.
+        "CREATE TABLE layers (id bigint PRIMARY KEY, note text)",
+        f"INSERT INTO layers SELECT g, 'a' FROM generate_series(1, {KEPT_OFFSETS}) g",
+        "ALTER TABLE layers ADD COLUMN depth int",
+        "INSERT INTO layers SELECT g, 'b', g % 7 FROM generate_series(1000001, 1010000) g",
+        "ALTER TABLE layers DROP COLUMN depth",
+        "INSERT INTO layers SELECT g, 'c' FROM generate_series(2000001, 2005000) g",
     )
     wait_until_published(StackSettings.load(stack.folder / ".env"), Deadline(WAIT_SECONDS))
     stack.faults.off("before-batch")
-    stack.assert_equal("pile", "beside")
+    stack.assert_equal("pile", "beside", "layers")
     snapshots = stack.catalog().load_table("shop.pile").snapshots()
     entries = ledger.commits(s.summary.additional_properties for s in snapshots if s.summary is not None)
     assert max(ledger.size(entry.offsets) for entry in entries) > KEPT_OFFSETS, "it came in smaller batches"

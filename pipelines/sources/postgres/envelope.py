@@ -1,13 +1,16 @@
 """Debezium's change event: what its Avro schema says of a table, and the part of it that the mirror reads."""
 
+import dataclasses
 import json
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from pipelines.sources.postgres.names import ESCAPED_UNDERSCORE, column_name
 from pipelines.sources.postgres.types import LakeType, lake_type
 
+# Of so many tables and versions of them the shape is kept. It is one object each time, and so is what is made of it.
+SHAPES = 1_000
 _SOURCE = {"lsn": "long", "ts_us": "long", "sequence": "string", "schema": "string", "table": "string"}
 
 
@@ -23,7 +26,7 @@ class SourceColumn:
     """
 
     name: str
-    avro: Any
+    avro: Any = dataclasses.field(hash=False)
     type: LakeType
     has_default: bool = False
     field: str = ""
@@ -73,6 +76,7 @@ class TableShape:
         return json.dumps({"type": "record", "name": "Envelope", "namespace": self.namespace, "fields": fields})
 
 
+@lru_cache(maxsize=SHAPES)
 def table_shape(topic: str, table: tuple[str, str], writer_schema: str) -> TableShape:
     """The table described by the value schema of an event on ``topic``, which is that of ``table`` (schema and name).
 

@@ -6,7 +6,7 @@ Source: Debezium's PostgreSQL connector documentation, "Data type mappings".
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -34,7 +34,7 @@ class LakeType:
     of a value the connector doesn't keep.
     """
 
-    iceberg: Any
+    iceberg: Any = field(hash=False)
     convert: Convert
     fallible: bool = False
     toastable: bool = False

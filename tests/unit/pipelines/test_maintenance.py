@@ -13,9 +13,10 @@ from structlog.stdlib import get_logger
 
 from pipelines import ledger
 from pipelines.account import Account
+from pipelines.errors import RetryBatch
 from pipelines.iceberg import ROW_GROUPS, Lake
 from pipelines.layout import Layout
-from pipelines.maintenance import health, plan
+from pipelines.maintenance import health, plan, work
 from pipelines.maintenance.health import MIB, Health
 from pipelines.maintenance.keeper import Keeper
 from pipelines.maintenance.plan import (
@@ -221,6 +222,46 @@ def test_files_that_are_large_enough_are_left_alone(spark: SparkSession) -> None
     assert (done.after.data_files, done.after.delete_files, done.after.deleted) == (2, 1, 4)
     assert large in _data_files(topic)
     assert topic.rows() == rows
+
+
+def test_of_files_whose_deletes_are_together_those_are_written_anew_of_which_much_is_deleted(
+    spark: SparkSession,
+) -> None:
+    topic = Topic(spark)
+    mirror = topic.mirror()
+    topic.apply(mirror, topic.batch([create(n, n, "a" * 20) for n in range(1, 1_001)]), 0)
+    (first,) = _data_files(topic)
+    topic.apply(mirror, topic.batch([create(n, n, "a" * 20) for n in range(1_001, 2_001)]), 1)
+    (second,) = set(_data_files(topic)) - {first}
+    # A third of the first file, and a hundredth of the second.
+    topic.apply(mirror, topic.batch([delete(3_000 + n, n) for n in range(1, 301)]), 2)
+    topic.apply(mirror, topic.batch([delete(4_000 + n, n) for n in (*range(301, 334), *range(1_001, 1_011))]), 3)
+    keeper, account, rows = Keeper(Upkeep()), Account("mirror"), topic.rows()
+
+    def upkeep() -> list[str]:
+        account.look(Lake(spark), "shop", topic.table)
+        tasks = keeper.due(account.table, spark)
+        for due in tasks:
+            keeper.do(due, account.table, spark, telling(account))
+        account.look(Lake(spark), "shop", topic.table)
+        assert topic.rows() == rows
+        return [due.task for due in tasks]
+
+    # Files of this size are neither small nor large.
+    with patch.object(health, "SMALLEST_TARGET", Path(first.removeprefix("file:")).stat().st_size):
+        with patch.object(work, "failpoint", side_effect=RetryBatch("before it")), pytest.raises(RetryBatch):
+            upkeep()
+        account.look(Lake(spark), "shop", topic.table)
+        assert account.table.properties[GRANULARITY] == BY_FILE
+        assert upkeep() == [DELETES, COMPACT]
+        assert upkeep() == []
+    assert account.table.properties[GRANULARITY] == TOGETHER
+    totals = {
+        name: account.table.summary[f"total-{name}"] for name in ("data-files", "delete-files", "position-deletes")
+    }
+    assert totals == {"data-files": "2", "delete-files": "1", "position-deletes": "10"}
+    assert second in _data_files(topic)
+    assert first not in _data_files(topic)
 
 
 def test_deletes_are_kept_together_until_there_are_many_files(spark: SparkSession) -> None:

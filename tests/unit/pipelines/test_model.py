@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from pipelines import facts, part, table
+from pipelines import assume, facts, part, table
 from pipelines.deadletters import within
 from pipelines.iceberg import Lake
 from quality.contract import Column, Contract
@@ -111,7 +111,7 @@ HOW = settings(
     cuts=st.lists(st.tuples(st.integers(0, 8), st.integers(0, 8), BETWEEN), min_size=1, max_size=5),
     few_records=st.sampled_from([0, 2, part.FEW_RECORDS]),
     listed=st.sampled_from([0, facts.MOST_LISTED]),
-    looked_at=st.sampled_from([0, part.KEPT_OFFSETS]),
+    looked_at=st.sampled_from([0, assume.ASSUMED_OFFSETS]),
 )
 def test_the_table_equals_the_dictionary(
     spark: SparkSession, changes: list[tuple[Any, ...]], cuts: list[tuple[int, int, str]], few_records: int,
@@ -125,7 +125,7 @@ def test_the_table_equals_the_dictionary(
     with (
         patch.object(part, "FEW_RECORDS", few_records),
         patch.object(facts, "MOST_LISTED", listed),
-        patch.object(table, "KEPT_OFFSETS", looked_at),
+        patch.object(table, "ASSUMED_OFFSETS", looked_at),
     ):
         _run(topic, cuts)
     found = {key: (name, document) for key, name, document in topic.rows()}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from pipelines import facts, ledger, part, table
+from pipelines import assume, facts, ledger, part, table
 from pipelines.errors import StopPipeline
 from pipelines.ledger import Counts
 from pipelines.profile import TopicProfile
@@ -128,10 +128,10 @@ def test_table_after_batches_and_after_a_replay_of_everything(spark: SparkSessio
 @pytest.mark.parametrize(
     ("few_records", "listed", "looked_at"),
     [
-        (part.FEW_RECORDS, facts.MOST_LISTED, part.KEPT_OFFSETS),
-        (0, facts.MOST_LISTED, part.KEPT_OFFSETS),
-        (part.FEW_RECORDS, 0, part.KEPT_OFFSETS),
-        (0, 0, part.KEPT_OFFSETS),
+        (part.FEW_RECORDS, facts.MOST_LISTED, assume.ASSUMED_OFFSETS),
+        (0, facts.MOST_LISTED, assume.ASSUMED_OFFSETS),
+        (part.FEW_RECORDS, 0, assume.ASSUMED_OFFSETS),
+        (0, 0, assume.ASSUMED_OFFSETS),
         (0, facts.MOST_LISTED, 0),
     ],
     ids=["few, listed", "many, neither listed nor sifted", "few, sifted", "many, sifted", "many, not looked at first"],
@@ -139,7 +139,7 @@ def test_table_after_batches_and_after_a_replay_of_everything(spark: SparkSessio
 def test_every_record_is_counted_as_what_became_of_it(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, few_records: int, listed: int, looked_at: int
 ) -> None:
-    monkeypatch.setattr(table, "KEPT_OFFSETS", looked_at)
+    monkeypatch.setattr(table, "ASSUMED_OFFSETS", looked_at)
     monkeypatch.setattr(part, "FEW_RECORDS", few_records)
     monkeypatch.setattr(facts, "MOST_LISTED", listed)
     topic = Topic(spark)
@@ -165,7 +165,7 @@ def test_a_large_part_that_goes_on_as_the_last_one_is_read_once(
     topic = Topic(spark)
     mirror = topic.mirror()
     topic.apply(mirror, topic.batch([create(1, 1, "a"), create(2, 2, "b")]), 0)
-    monkeypatch.setattr(table, "KEPT_OFFSETS", 0)
+    monkeypatch.setattr(table, "ASSUMED_OFFSETS", 0)
     looks = _looks(monkeypatch)
     topic.marker(0)
     records = topic.batch([update(3, 1, "c"), (1, b"x", None), delete(4, 2), tombstone(2)])
@@ -185,7 +185,7 @@ def test_a_large_part_that_turns_out_to_be_different_is_looked_at(
     topic = Topic(spark)
     mirror = topic.mirror()
     topic.apply(mirror, topic.batch([create(1, 1, "a"), create(2, 2, "b")]), 0)
-    monkeypatch.setattr(table, "KEPT_OFFSETS", 0)
+    monkeypatch.setattr(table, "ASSUMED_OFFSETS", 0)
     looks = _looks(monkeypatch)
     newer = value_schema(topic.table, {**COLUMNS, "extra": ["null", "string"]})
     topic.registry = Registry({VALUE_ID: topic.value_schema, KEY_ID: topic.key_schema, NEW_COLUMN_ID: newer})
