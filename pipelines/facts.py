@@ -30,9 +30,10 @@ LARGE_ROWS = 5_000_000
 
 def batch_facts(rows: DataFrame, shape: TableShape, keys: tuple[str, ...], few: bool, slots: Slots | None) -> Row:
     """Counts, times and bounds of decoded rows, in one pass: bounds of the key, or without one of what is removed.
-    ``moved``: the newest log position of a change of a row's key that may have left out a value. ``touched``: every
-    key that there is a change of, where rows are ``few``; null if keys can't be listed. ``taken``: those of the
-    ``slots`` that changed keys have. ``broken``: promise of the contract to how many rows broke it.
+    ``moved``: the newest log position of a change of a row's key that may have left out a value. ``distinct``: how many
+    keys there are changes of, where rows are ``few``, and ``touched``: which, where these are few as well; null if keys
+    can't be listed. ``taken``: those of the ``slots`` that changed keys have. ``broken``: promise of the contract to
+    how many rows broke it.
     """
     return rows.agg(*_aggregates(rows.sparkSession._jvm, shape, keys, few, slots, tuple(_promises(rows)))).collect()[0]
 
@@ -52,6 +53,7 @@ def _aggregates(
     prunable = _prunable(shape, keys)
     listed = few and keys and all(_settled(c.type.iceberg) for c in shape.columns if c.name in keys)
     key = F.struct(*[F.col("row").getField(name).alias(name) for name in keys])
+    changed = F.collect_set(F.when(live, key)) if listed else F.lit(None).cast("array<int>")
     return [
         F.count_if(~good).alias("dead"),
         F.count_if(live).alias("live"),
@@ -62,7 +64,8 @@ def _aggregates(
         F.count_if(truncates).alias("truncates"),
         F.max(F.when(truncates, F.col("lsn"))).alias("truncated"),
         F.min(F.unix_micros("committed_at") / 1e6).alias("oldest"),
-        (F.collect_set(F.when(live, key)) if listed else F.lit(None)).alias("touched"),
+        (F.size(changed) if listed else F.lit(None)).alias("distinct"),
+        F.when(F.size(changed) <= MOST_LISTED, changed).alias("touched"),
         (F.lit(None) if slots is None else F.collect_set(F.when(live, slots.slot(F.col("row"))))).alias("taken"),
         F.struct(
             F.lit(0).alias(""),
@@ -91,10 +94,10 @@ def bounds(facts: Row, shape: TableShape, keys: tuple[str, ...]) -> dict[str, tu
 
 
 def key_among(facts: Row, shape: TableShape, keys: tuple[str, ...]) -> tuple[str, tuple[Any, ...]] | None:
-    """The first key column whose values can be listed, and all its values; None: they aren't known, or are many."""
+    """The first key column whose values can be listed, and all its values; None: they aren't listed."""
     types = {column.name: column.type.iceberg for column in shape.columns}
     key = next((name for name in keys if types[name] in LISTABLE), None)
-    if key is None or not facts.touched or len(facts.touched) > MOST_LISTED:
+    if key is None or not facts.touched:
         return None
     return key, tuple({touched[key]: None for touched in facts.touched})
 

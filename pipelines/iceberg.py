@@ -12,7 +12,11 @@ from pipelines.identifiers import quote_path
 from pipelines.session import CATALOG
 
 # Engines share a file's reading out by its row groups, and leave out those that hold nothing of what is asked for.
-ROW_GROUPS = {"write.parquet.row-group-size-bytes": str(16 << 20)}
+ROW_GROUPS = "write.parquet.row-group-size-bytes"
+# What Spark takes opening a file for, as so many bytes read. With Iceberg's 4 MB, and as many files of deletes opened
+# with each of data, every small file is a task of its own.
+OPENING = "read.split.open-file-cost"
+READING = {ROW_GROUPS: str(16 << 20), OPENING: str(256 << 10)}
 TABLE_PROPERTIES = {
     "format-version": "2",
     # Until it has many files (see pipelines.maintenance.plan.deletes).
@@ -26,7 +30,7 @@ TABLE_PROPERTIES = {
     "commit.retry.num-retries": "10",
     # Each commit adds a manifest of data and one of deletes, which every reader opens.
     "commit.manifest.min-count-to-merge": "8",
-    **ROW_GROUPS,
+    **READING,
 }
 
 

@@ -65,7 +65,7 @@ def _folded(changes: Changes, held: ExitStack) -> tuple[DataFrame, int]:
     part, facts, shape, keys = changes.part, changes.facts, changes.shape, changes.keys
     unavailable = facts.incomplete > 0
     good = without_outdated(changes.good, keys) if facts.replayed else changes.good
-    if part.versions is None and not unavailable and facts.touched is None:
+    if part.versions is None and not unavailable and facts.distinct is None:
         positions = held.enter_context(persisted(newest(good, keys)))
         count = positions.count()
         kept = good if count == facts.live and changes.settled else at(good, positions)
@@ -78,8 +78,8 @@ def _folded(changes: Changes, held: ExitStack) -> tuple[DataFrame, int]:
     folded = fold(good, shape, keys, unavailable, order)
     if unavailable:
         folded = held.enter_context(persisted(folded))
-    listed = facts.touched is not None and changes.settled
-    return folded, len(facts.touched) if listed else folded_count(good, keys)
+    listed = facts.distinct is not None and changes.settled
+    return folded, facts.distinct if listed else folded_count(good, keys)
 
 
 def _settings(part: Part, one_task: bool) -> Mapping[str, str]:

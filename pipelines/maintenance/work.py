@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from pipelines.arrange import sort_order
 from pipelines.failpoints import failpoint
-from pipelines.iceberg import ROW_GROUPS, LakeTable, strings
+from pipelines.iceberg import READING, LakeTable, strings
 from pipelines.layout import Term
 from pipelines.maintenance.health import MIB, Health
 from pipelines.maintenance.plan import BY_FILE, GRANULARITY, HOUR, MINUTE, PURGED, TOGETHER, tag
@@ -41,14 +41,14 @@ def compact(
     extra: Mapping[str, object] | None = None,
 ) -> Done:  # fmt: skip
     """Pack small files together, sorted by ``order``, and write files anew of which much is deleted, in one commit.
-    ``extra``: options of Iceberg's action beyond these. A table that says nothing of its row groups gets what new
-    tables have first.
+    ``extra``: options of Iceberg's action beyond these. A table that says nothing of how it is read in parts gets
+    what new tables have first.
 
     Of which file a row was deleted Iceberg's action doesn't see where deletes are together. So where there are many of
     them they are laid out by file before it, and together again after it, in commits of their own.
     """
-    if not ROW_GROUPS.keys() <= table.properties.keys():
-        table.set_properties(ROW_GROUPS)
+    if unsaid := READING.keys() - table.properties.keys():
+        table.set_properties({name: READING[name] for name in unsaid})
         table.refresh()
     target = found.target_bytes(policy.target_file_mib * MIB)
     options = {
