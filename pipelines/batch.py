@@ -3,34 +3,31 @@
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import asdict
-from functools import reduce
 from queue import SimpleQueue
 from threading import Event
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 from structlog.stdlib import BoundLogger
 
 from pipelines.aside import Aside
-from pipelines.assume import alike, beginning, ending
 from pipelines.audit import Audit
 from pipelines.deadletters import DeadLetters
 from pipelines.errors import RetryBatch, Stopping, StopPipeline
 from pipelines.failpoints import failpoint
 from pipelines.history import TopicHistory
 from pipelines.holds import Holds
+from pipelines.intake import Brought, Intake
 from pipelines.ledger import Counts, Ledger, Positions, Ranges, size, some
 from pipelines.maintenance.rounds import Maintenance
 from pipelines.pace import Pace
 from pipelines.parking import Parking
-from pipelines.part import KEPT_OFFSETS, Outcome, Part, gathered, kept
+from pipelines.part import Outcome, Part, gathered, kept
 from pipelines.planned import OffsetLog
 from pipelines.position import PositionPublisher, told
-from pipelines.profile import TopicProfile, profile
+from pipelines.profile import TopicProfile
 from pipelines.protect import Vault
-from pipelines.read import read_ranges
 from pipelines.registry import SchemaRegistry
 from pipelines.resyncs import Resyncs
 from pipelines.rules import Rules
@@ -74,6 +71,7 @@ class BatchMirror:
         self._spark, self._specs, self._contracts, self._vault = spark, specs, contracts, vault
         self._tables: dict[str, TableMirror] = {}
         self._audited = {topic_name(settings.source_name, *table) for table, c in contracts.items() if c.blocking}
+        self._intake = Intake(settings.kafka_bootstrap, self._tables, self._audited, self._parking)
         self._aside = Aside(spark)
         # Tables whose schema has changed while they were under way.
         self._unheard: set[str] = set()
@@ -96,12 +94,7 @@ class BatchMirror:
         offsets = sum(map(size, ranges.values()))
         behind = offsets >= self._settings.max_offsets_per_trigger // 2
         planned = self._planned(ranges)
-        assumed, few = self._assumed(planned), offsets <= KEPT_OFFSETS
-        rest = {topic: left for topic, by in planned.items() if topic not in assumed and (left := some(by))}
-        reading = gathered(records, offsets)
-        # What a single table reads once needn't be kept.
-        with nullcontext(reading) if len(assumed) == 1 and not rest else kept(reading, offsets) as batch:
-            topics = assumed | (self._looked_at(batch, rest, few) if rest else {})
+        with self._intake.take(records, offsets, planned) as brought:
             profiled = time.monotonic()
             outcomes, busy = self._ended(planned), self._aside.busy()
             altered = self._altered(ranges) | self._unheard
@@ -109,19 +102,14 @@ class BatchMirror:
             # Both look, whatever the first one says.
             decided = any([self._parking.refresh(), self._resyncs.refresh()])
             free = planned.keys() - busy.keys()
-            pending = free & (topics.keys() | self._left)
+            pending = free & (brought.topics.keys() | self._left)
             waiting = {} if behind else self._waiting(pending)
             due = {t for t in free if self._is_due(t, t in pending - waiting.keys(), t in altered or decided)}
             for t in due & self._audited:
-                self._start_aside(batch, topics.get(t) or TopicProfile(t), planned[t], number, t in altered)
+                self._start_aside(brought, t, planned[t], number, t in altered)
             jobs = {
                 t: self._pool.submit(
-                    self._one,
-                    self._records(batch, t, planned[t], offsets),
-                    topics.get(t) or TopicProfile(t),
-                    planned[t],
-                    number,
-                    t in altered,
+                    self._one, brought.of(t, planned[t]), brought.seen(t), planned[t], number, t in altered
                 )
                 for t in planned
                 if t in due - self._audited
@@ -227,60 +215,23 @@ class BatchMirror:
             if topic not in own and any(end for _, end in ranges.values())
         }
 
-    def _assumed(self, planned: Mapping[str, Ranges]) -> dict[str, TopicProfile]:
-        """What the topics hold that most likely go on as they were, which needn't be looked at."""
-        likely = self._tables.keys() & planned.keys() - self._audited
-        # Of letters that are open it is asked which of the records wait behind them.
-        found = {t: self._tables[t].expects(planned[t]) for t in likely if self._parking.of(t) is None}
-        return {topic: seen for topic, seen in found.items() if seen is not None}
-
-    def _looked_at(self, batch: DataFrame, ranges: Mapping[str, Ranges], few: bool) -> dict[str, TopicProfile]:
-        """What these ranges of the batch hold. Of a topic that has many records, most likely all alike, few are looked
-        at.
-        """
-        if few:
-            return profile(batch.where(F.col("topic").isin(*ranges)))
-        tried = {t: by for t, by in ranges.items() if size(by) > KEPT_OFFSETS and t not in self._audited}
-        seen: dict[str, TopicProfile] = {}
-        if tried:
-            ends = (self._again(batch, {t: part(by) for t, by in tried.items()}) for part in (beginning, ending))
-            sampled = profile(reduce(DataFrame.unionByName, ends))
-            guessed = {t: alike(sampled.get(t), by) for t, by in tried.items()}
-            seen = {topic: found for topic, found in guessed.items() if found is not None}
-        left = {topic: by for topic, by in ranges.items() if topic not in seen}
-        return seen | (profile(self._again(batch, left)) if left else {})
-
     def _altered(self, ranges: Mapping[str, Ranges]) -> set[str]:
         """Topics whose tables' schema the log has news of: at first of all, then when a batch has some of it."""
         if self._tables and not some(ranges.get(self._schema_log.topic, {})):
             return set()
         return {topic_name(self._settings.source_name, *table) for table in self._schema_log.news()}
 
-    def _records(self, batch: DataFrame, topic: str, planned: Ranges, offsets: int) -> DataFrame:
-        """The topic's part of a batch: of what is kept, or else read once more by itself."""
-        if offsets <= KEPT_OFFSETS:
-            return batch.where(F.col("topic") == topic)
-        return gathered(self._again(batch, {topic: planned}), size(planned))
-
-    def _again(self, batch: DataFrame, ranges: Mapping[str, Ranges]) -> DataFrame:
-        """These ranges of the batch, read once more."""
-        return read_ranges(batch.sparkSession, self._settings.kafka_bootstrap, ranges).select(batch.columns)
-
-    def _start_aside(self, batch: DataFrame, seen: TopicProfile, planned: Ranges, number: int, altered: bool) -> None:
+    def _start_aside(self, brought: Brought, topic: str, planned: Ranges, number: int, altered: bool) -> None:
         """Mirror a table beside the batches: it reads its records by itself, for the batch's are gone once it ends."""
-        mirror, reading, schema = self._mirror_of(seen.topic), batch.sparkSession, batch.schema
-        offsets = size(planned)
+        mirror, seen, offsets = self._mirror_of(topic), brought.seen(topic), size(planned)
 
         def alone(session: SparkSession) -> Outcome:
-            raw = reading.createDataFrame([], schema)
-            if offsets:
-                raw = read_ranges(reading, self._settings.kafka_bootstrap, {seen.topic: planned}).select(schema.names)
-            with kept(gathered(raw, offsets), offsets) as records:
-                outcome = Outcome(seen.topic, rows=seen.rows)
+            with kept(gathered(brought.alone(topic, planned), offsets), offsets) as records:
+                outcome = Outcome(topic, rows=seen.rows)
                 return mirror.mirror(Part(records, seen, planned, number, session, outcome), altered)
 
         with self._session() as session:
-            self._aside.start(seen.topic, mirror.positions(session), alone)
+            self._aside.start(topic, mirror.positions(session), alone)
 
     def _one(self, raw: DataFrame, seen: TopicProfile, planned: Ranges, number: int, altered: bool) -> Outcome:
         mirror = self._mirror_of(seen.topic)
@@ -335,6 +286,7 @@ class BatchMirror:
             skipped=sum(outcome.skipped for outcome in outcomes),
             reread=sum(outcome.reread for outcome in outcomes),
             swept={o.topic: o.swept for o in outcomes if o.swept},
+            assumed=sorted(o.topic for o in outcomes if o.assumed),
             tables_committed=sum(outcome.committed for outcome in outcomes),
             ms=round(total_s * 1000),
             stage_ms=stages,

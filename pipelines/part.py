@@ -46,7 +46,8 @@ class Outcome:
     """What became of a topic's records in a batch. Times in milliseconds, by stage.
 
     ``skipped``: records that the table had already; ``reread``: records from before the batch that it lacked;
-    ``swept``: rows which a resync didn't find in the source any more. ``layout``: what was changed of it;
+    ``swept``: rows which a resync didn't find in the source any more. ``assumed``: what its records held wasn't looked
+    at first, and turned out to be what was expected. ``layout``: what was changed of it;
     ``layout_refused``: why the one of the table's spec can't be had. ``described``: what of its contract was written
     into its metadata; ``broken``: promise of it to how many rows broke it; ``not_enforced``: promise to why it can't be
     asked of the table as it is.
@@ -65,6 +66,7 @@ class Outcome:
     broken: dict[str, int] = field(default_factory=dict)
     not_enforced: dict[str, str] = field(default_factory=dict)
     committed: bool = False
+    assumed: bool = False
     oldest_commit: float | None = None
     ms: dict[str, int] = field(default_factory=dict)
 

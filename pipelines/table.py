@@ -275,6 +275,7 @@ class TableMirror:
             self._mirror(self._looked_at(part))
             return
         part.outcome.rows += seen.rows - part.seen.rows
+        part.outcome.assumed |= part.seen.assumed
         part = replace(part, seen=seen)
         wider = None if part.whole else self._topic.wider(part, self._account.known, facts, keys)
         if wider is not None:

@@ -68,7 +68,7 @@ class Keeper:
             return [Due(PURGE, "asked for")]
         if asked is Asked.EVERYTHING:
             tasks = [COMPACT, MANIFESTS, EXPIRE, *([STATISTICS] if self._telling(table) else []), ORPHANS]
-            return [Due(task, "asked for") for task in tasks]
+            return [Due(task, "asked for", whole=True) for task in tasks]
         times = list(table.snapshot_times().values())
         state = _health(session, table)
         found = [
@@ -88,7 +88,7 @@ class Keeper:
         started = time.monotonic()
         before, now = _health(session, table), round(self.clock() * 1000)
         if due.task == COMPACT:
-            done = work.compact(session, table, self.policy, before, self._order(table))
+            done = work.compact(session, table, self.policy, before, self._order(table), whole=due.whole)
         elif due.task == DELETES:
             done = work.lay_out_deletes(session, table)
         elif due.task == MANIFESTS:

@@ -34,10 +34,11 @@ class Asked(Enum):
 
 @dataclass(frozen=True)
 class Due:
-    """A task, and why it is due."""
+    """A task, and why it is due. ``whole``: all of it at once, however long it takes."""
 
     task: str
     why: str
+    whole: bool = False
 
 
 def compaction(policy: Upkeep, found: Health, files_before: int) -> Due | None:

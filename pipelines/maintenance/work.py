@@ -17,8 +17,9 @@ from pipelines.maintenance.health import MIB, Health
 from pipelines.maintenance.plan import BY_FILE, GRANULARITY, HOUR, MINUTE, PURGED, TOGETHER, tag
 from pipelines.maintenance.policy import Upkeep
 
-# What a compaction rewrites at once, so that a batch doesn't wait for long: what is left is the next one's.
-GROUP_BYTES = 256 * MIB
+# So much is written anew at once of files that are as large as they shall be, so that a batch doesn't wait for long:
+# what is left is the next compaction's. And so much is one group of Iceberg's action.
+PIECE_BYTES, GROUP_BYTES = 32 * MIB, 256 * MIB
 MAIN = "main"
 # The tag of the snapshot whose values were counted last.
 COUNTED = "lakehouse-statistics"
@@ -38,11 +39,11 @@ class Done:
 
 def compact(
     session: SparkSession, table: LakeTable, policy: Upkeep, found: Health, order: Sequence[Term],
-    extra: Mapping[str, object] | None = None,
+    extra: Mapping[str, object] | None = None, whole: bool = False,
 ) -> Done:  # fmt: skip
-    """Pack small files together, sorted by ``order``, and write files anew of which much is deleted, in one commit.
-    ``extra``: options of Iceberg's action beyond these. A table that says nothing of how it is read in parts gets
-    what new tables have first.
+    """Pack small files together, sorted by ``order``, and write files anew of which much is deleted, in one commit; a
+    piece of these, unless it shall be the ``whole``. ``extra``: options of Iceberg's action beyond these. A table that
+    says nothing of how it is read in parts gets what new tables have first.
 
     Of which file a row was deleted Iceberg's action doesn't see where deletes are together. So where there are many of
     them they are laid out by file before it, and together again after it, in commits of their own.
@@ -57,7 +58,6 @@ def compact(
         "max-file-size-bytes": 2 * policy.target_file_mib * MIB,
         # Of a table with partitions those that need it, not each that has a second file.
         "min-input-files": max(2, policy.files // 2) if found.parts else 2,
-        "delete-ratio-threshold": policy.delete_share,
         "max-file-group-size-bytes": GROUP_BYTES,
         # Nothing else writes meanwhile, and there are no equality deletes, which a file's age would matter to.
         "use-starting-sequence-number": "false",
@@ -67,11 +67,13 @@ def compact(
     hidden = together and any(part.delete_share > policy.delete_share for part in found.parts or (found,))
     if hidden:
         lay_out_deletes(session, table)
+    in_pieces = not whole and (hidden or not together)
+    threshold = _threshold(table, policy.delete_share) if in_pieces else policy.delete_share
     failpoint("before-compaction")
     action = _actions(session).rewriteDataFiles(table.java)
     if order:
         action = action.sort(sort_order(_jvm(session), table, order))
-    result = _with(action, options).execute()
+    result = _with(action, {**options, "delete-ratio-threshold": threshold}).execute()
     failpoint("after-compaction")
     table.java.refresh()
     removed = int(result.rewrittenDataFilesCount()) + int(result.removedDeleteFilesCount())
@@ -82,6 +84,27 @@ def compact(
     if together:
         done += _rewritten_deletes(session, table, {"min-input-files": options["min-input-files"]})
     return done
+
+
+def _threshold(table: LakeTable, share: float) -> float:
+    """The share of deleted rows from which on a file is written anew: ``share``, or more where files with less would
+    come to more than a piece with those that have the most. Of deletes that are by file.
+    """
+    if table.java.currentSnapshot() is None:
+        return share
+    found: list[tuple[float, int]] = []
+    with closing(table.java.newScan().planFiles()) as tasks:
+        for task in _each(tasks):
+            file, deletes = task.file(), task.deletes()
+            if deletes.size():
+                gone = sum(int(delete.recordCount()) for delete in deletes)
+                found.append((min(1.0, gone / file.recordCount()), int(file.fileSizeInBytes())))
+    taken, threshold = 0, share
+    for deleted, size in sorted(found, reverse=True):
+        if deleted < share or taken >= PIECE_BYTES:
+            break
+        taken, threshold = taken + size, deleted
+    return threshold
 
 
 def _drop_useless_deletes(session: SparkSession, table: LakeTable) -> int:
@@ -168,7 +191,7 @@ def purge(
     java = table.java
     if java.currentSnapshot() is None:
         return Done()
-    done = compact(session, table, policy, found, order, {"delete-file-threshold": 1})
+    done = compact(session, table, policy, found, order, {"delete-file-threshold": 1}, whole=True)
     for spec in list(java.specs().keySet()):
         java.refresh()
         _actions(session).rewriteManifests(java).specId(int(spec)).execute()

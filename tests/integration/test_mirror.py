@@ -4,7 +4,7 @@ import json
 import random
 import re
 import shutil
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 from pipelines import gear, ledger
+from pipelines.assume import ASSUMED_OFFSETS
 from pipelines.part import KEPT_OFFSETS
 from services.dlq.letters import Letter, Letters, Wanted
 from services.dlq.replay import replay
@@ -105,6 +106,31 @@ def test_what_has_piled_up_is_read_again_rather_than_kept(stack: Stack) -> None:
     snapshots = stack.catalog().load_table("shop.pile").snapshots()
     entries = ledger.commits(s.summary.additional_properties for s in snapshots if s.summary is not None)
     assert max(ledger.size(entry.offsets) for entry in entries) > KEPT_OFFSETS, "it came in smaller batches"
+
+
+def test_a_live_batch_that_goes_on_as_it_was_isn_t_looked_at_first(stack: Stack) -> None:
+    stack.sql(
+        "CREATE TABLE steady (id bigint PRIMARY KEY, note text)",
+        "INSERT INTO steady SELECT g, 'a' FROM generate_series(1, 1500) g",
+    )
+    stack.assert_equal("steady")
+
+    def assumed(*statements: str) -> bool:
+        said = _mirror_said(stack)
+        stack.faults.on("before-batch", "pause")
+        wait_until(lambda: stack.fired("before-batch"))
+        stack.sql(*statements)
+        wait_until_published(StackSettings.load(stack.folder / ".env"), Deadline(WAIT_SECONDS))
+        stack.faults.off("before-batch")
+        stack.assert_equal("steady")
+        batches = [line for line in said() if line["event"] == "batch" and "shop.public.steady" in line["rows"]]
+        assert sum(line["rows"]["shop.public.steady"] for line in batches) > ASSUMED_OFFSETS
+        return any("shop.public.steady" in line["assumed"] for line in batches)
+
+    assert assumed("UPDATE steady SET note = 'b'", "DELETE FROM steady WHERE id % 10 = 0")
+    assert not assumed(
+        "UPDATE steady SET note = 'c'", "ALTER TABLE steady ADD COLUMN depth int", "UPDATE steady SET depth = id % 7"
+    )
 
 
 def test_truncate(stack: Stack) -> None:
@@ -424,14 +450,13 @@ def test_down_and_up_again_resumes(stack: Stack) -> None:
 def test_a_lost_checkpoint_makes_a_backlog_that_is_caught_up_in_a_gear_of_its_own(stack: Stack) -> None:
     stack.sql("CREATE TABLE backlog (id bigint PRIMARY KEY)", "INSERT INTO backlog SELECT generate_series(1, 12000)")
     stack.assert_equal("backlog")
-    environment, log = stack.folder / ".env", stack.folder / ".lakehouse/logs/mirror.log"
-    before, said = environment.read_text(), len(log.read_text())
+    environment, said = stack.folder / ".env", _mirror_said(stack)
+    before = environment.read_text()
     changed = re.sub(r"(?m)^MAX_OFFSETS_PER_TRIGGER=.*$", "MAX_OFFSETS_PER_TRIGGER=5000", before)
     assert changed != before
 
     def told(event: str) -> list[dict[str, Any]]:
-        lines = (line for line in log.read_text()[said:].splitlines() if line.startswith("{"))
-        return [found for line in lines if (found := json.loads(line))["event"] == event]
+        return [line for line in said() if line["event"] == event]
 
     environment.write_text(changed)
     try:
@@ -445,6 +470,13 @@ def test_a_lost_checkpoint_makes_a_backlog_that_is_caught_up_in_a_gear_of_its_ow
     assert [high["java_options"], low["java_options"]] == [gear.BOTH_COMPILERS, gear.QUICK_COMPILER]
     stack.up()
     stack.assert_equal("after_loss")
+
+
+def _mirror_said(stack: Stack) -> Callable[[], list[dict[str, Any]]]:
+    """What asks for the lines of the mirror's log that have come since."""
+    log = stack.folder / ".lakehouse/logs/mirror.log"
+    before = len(log.read_text())
+    return lambda: [json.loads(line) for line in log.read_text()[before:].splitlines() if line.startswith("{")]
 
 
 def _down_and_up(stack: Stack, table: str, but: Path | None = None) -> None:

@@ -264,6 +264,35 @@ def test_of_files_whose_deletes_are_together_those_are_written_anew_of_which_muc
     assert first not in _data_files(topic)
 
 
+@pytest.mark.parametrize("together", [True, False])
+def test_what_is_written_anew_for_its_deletes_is_written_piece_by_piece(spark: SparkSession, together: bool) -> None:
+    topic = Topic(spark)
+    mirror = topic.mirror()
+    for first in (1, 1_001, 2_001):
+        topic.apply(mirror, topic.batch([create(n, n, "a" * 20) for n in range(first, first + 1_000)]), first)
+    # Of the files a fifth, a third, and a hundredth.
+    gone = [*range(1, 201), *range(1_001, 1_331), *range(2_001, 2_011)]
+    topic.apply(mirror, topic.batch([delete(4_000 + n, n) for n in gone]), 4_000)
+    rows, files = topic.rows(), _data_files(topic)
+    smallest = Path(files[0].removeprefix("file:")).stat().st_size
+    keeper, account = Keeper(Upkeep(delete_share=0.05)), Account("mirror")
+    account.look(Lake(spark), "shop", topic.table)
+    if not together:
+        work.lay_out_deletes(spark, account.table)
+
+    def left() -> int:
+        """How many of the files are left after another compaction that is due."""
+        account.look(Lake(spark), "shop", topic.table)
+        with patch.object(health, "SMALLEST_TARGET", smallest), patch.object(plan, "MOST_FILES_TOGETHER", 2 + together):
+            for due in keeper.due(account.table, spark):
+                keeper.do(due, account.table, spark, telling(account))
+        assert topic.rows() == rows
+        return len(set(files) & set(_data_files(topic)))
+
+    with patch.object(work, "PIECE_BYTES", 1):
+        assert [left(), left(), left()] == [2, 1, 1]
+
+
 def test_deletes_are_kept_together_until_there_are_many_files(spark: SparkSession) -> None:
     topic = Topic(spark)
     mirror = topic.mirror()
