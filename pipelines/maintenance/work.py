@@ -101,7 +101,7 @@ def _threshold(table: LakeTable, share: float) -> float:
                 found.append((min(1.0, gone / file.recordCount()), int(file.fileSizeInBytes())))
     taken, threshold = 0, share
     for deleted, size in sorted(found, reverse=True):
-        if deleted < share or taken >= PIECE_BYTES:
+        if deleted < share or (taken and taken + size > PIECE_BYTES):
             break
         taken, threshold = taken + size, deleted
     return threshold
