@@ -27,8 +27,8 @@ class Slots:
 
     @classmethod
     def of(cls, keys: Sequence[str], changes: int) -> "Slots":
-        """As many as are worth it for so many changes: a power of two, so that batches of about the same size give
-        Spark the same code to run (see infra/decisions/045-few-calls-few-tasks.md).
+        """As many as are worth it for so many changes: a power of two, so that batches of about the same size have
+        the same columns (see infra/decisions/045-few-calls-few-tasks.md).
         """
         return cls(tuple(keys), min(MOST_SLOTS, 1 << (SLOTS_PER_KEY * changes - 1).bit_length()))
 
