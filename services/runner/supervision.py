@@ -149,18 +149,22 @@ class Supervisor:
             raise RunnerError("Supervisor has ended", "make up") from error
 
     def start(self, name: str) -> None:
-        """Have a service start; return at once. One that runs is left alone."""
-        self._forgiving("startProcess", name, Faults.ALREADY_STARTED, False)
+        """Have a service start; return at once. One that runs is left alone.
+
+        Supervisor reports a start as failed when the process has ended badly before the call returns, which a short
+        one may do. `program` tells what became of it either way.
+        """
+        self._forgiving("startProcess", name, False, Faults.ALREADY_STARTED, Faults.SPAWN_ERROR)
 
     def stop(self, name: str) -> None:
         """Stop a service and wait for its end (at most its grace period). One that does not run is left alone."""
-        self._forgiving("stopProcess", name, Faults.NOT_RUNNING, True)
+        self._forgiving("stopProcess", name, True, Faults.NOT_RUNNING)
 
-    def _forgiving(self, method: str, name: str, harmless: int, wait: bool) -> None:
+    def _forgiving(self, method: str, name: str, wait: bool, *harmless: int) -> None:
         try:
             self._call(method, name, wait)
         except xmlrpc.client.Fault as fault:
-            if fault.faultCode != harmless:
+            if fault.faultCode not in harmless:
                 raise RunnerError(f"{name}: Supervisor says {fault.faultString}", f"make logs s={name}") from fault
         except _GONE as error:
             raise RunnerError("Supervisor has ended", "make up") from error
