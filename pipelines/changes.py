@@ -9,6 +9,7 @@ from pipelines.admit import admit, park
 from pipelines.decode import decode
 from pipelines.enforce import Enforcement
 from pipelines.facts import batch_facts
+from pipelines.frames import keep, release
 from pipelines.parking import firsts, followers
 from pipelines.part import Part
 from pipelines.profile import id_bytes, schema_id
@@ -53,13 +54,13 @@ def admitted(
     rows, shape = protected.on(rows, shape), protected.shape(shape)
     if waiting is not None:
         rows = park(rows, followers(part.raw, waiting))
-    rows = rows.persist()
+    rows = keep(rows, part.few)
     facts = batch_facts(rows, shape, keys, part.few, slots)
     if not facts.dead:
         return rows, facts
     broken = rows.where(F.col("problem").isNotNull()).select("partition", "offset")
     first = firsts(part.raw.join(F.broadcast(broken), ["partition", "offset"]))
-    parked = park(rows, followers(part.raw, first)).persist()
+    parked = keep(park(rows, followers(part.raw, first)), part.few)
     facts = batch_facts(parked, shape, keys, part.few, slots)
-    rows.unpersist()
+    release(rows)
     return parked, facts

@@ -9,6 +9,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+# What Spark calls rows of which it knows nothing else.
+ROWS_ALONE = "LogicalRDD"
+
 
 def given(spark: SparkSession, rows: Iterable[Sequence[Any]], types: str) -> DataFrame:
     """``rows`` with the columns that ``types`` names, in SQL. They come by Arrow: unlike for lists, Spark starts no
@@ -20,14 +23,31 @@ def given(spark: SparkSession, rows: Iterable[Sequence[Any]], types: str) -> Dat
     return spark.createDataFrame(pa.table(arrays, schema=schema), types)
 
 
+def keep(frame: DataFrame, few: bool = False) -> DataFrame:
+    """``frame``, to be computed once, until :func:`release`. Of ``few`` rows nothing but these is kept, at once: all
+    that they are asked for is planned without what they were made of.
+    """
+    # What is observed on the way is told only of a plan that was made from another: of a view by itself it isn't.
+    return frame.coalesce(1).localCheckpoint() if few else frame.persist()
+
+
+def release(frame: DataFrame) -> None:
+    """Let go of what :func:`keep` has kept."""
+    plan = frame._jdf.queryExecution().analyzed()
+    if plan.nodeName() == ROWS_ALONE:
+        plan.rdd().unpersist(False)
+    else:
+        frame.unpersist()
+
+
 @contextmanager
-def persisted(frame: DataFrame) -> Iterator[DataFrame]:
-    """``frame``, kept once it has been computed."""
-    frame = frame.persist()
+def persisted(frame: DataFrame, few: bool = False) -> Iterator[DataFrame]:
+    """``frame``, kept for the block."""
+    frame = keep(frame, few)
     try:
         yield frame
     finally:
-        frame.unpersist()
+        release(frame)
 
 
 @contextmanager

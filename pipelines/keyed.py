@@ -30,7 +30,7 @@ def ready(changes: Changes) -> Iterator[Ready]:
         letters, lost = [], 0
         if unavailable:
             present = part.session.table(changes.table.sql_name).select(*map(quote, keys))
-            lacking = held.enter_context(persisted(orphans(folded, shape, present)))
+            lacking = held.enter_context(persisted(orphans(folded, shape, present), part.few))
             lost = lacking.count()
             letters = [rejected(part.raw, lacking)] if lost else []
         empty = next(changes.table.summaries(), None) is None
@@ -77,7 +77,7 @@ def _folded(changes: Changes, held: ExitStack) -> tuple[DataFrame, int]:
     order = None if part.versions is None else F.struct("lsn", "offset")
     folded = fold(good, shape, keys, unavailable, order)
     if unavailable:
-        folded = held.enter_context(persisted(folded))
+        folded = held.enter_context(persisted(folded, part.few))
     listed = facts.distinct is not None and changes.settled
     return folded, facts.distinct if listed else folded_count(good, keys)
 

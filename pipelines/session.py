@@ -58,8 +58,11 @@ ENGINE_CONF = {
     "spark.sql.inMemoryColumnarStorage.compressed": "false",
     # Every table has stages of its own, and compiling one again costs more than running it.
     "spark.sql.codegen.cache.maxEntries": "5000",
-    # Of a plan in which a statement's parameters are (a sieve has up to a megabyte), its UI keeps no more than this.
-    "spark.sql.maxPlanStringLength": "100000",
+    # Spark writes a text of every plan for its UI: a megabyte for a wide table, and another one where a statement has a
+    # sieve as its parameter. So it has no lists of columns, and is cut.
+    "spark.sql.ui.explainMode": "simple",
+    "spark.sql.debug.maxToStringFields": "0",
+    "spark.sql.maxPlanStringLength": "20000",
     # PySpark looks up the line of Python behind every expression, by several calls into the JVM each.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
     # Each range of a topic that is read once more leaves consumers, with all that they have fetched, to be used again.

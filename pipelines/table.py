@@ -19,6 +19,7 @@ from pipelines.deadletters import DeadLetters, rejected, undecodable, within
 from pipelines.describe import describe
 from pipelines.enforce import Enforcement
 from pipelines.facts import broken, slots
+from pipelines.frames import release
 from pipelines.iceberg import Lake, LakeTable
 from pipelines.keychange import KeyChanges
 from pipelines.parking import Parking
@@ -271,7 +272,7 @@ class TableMirror:
             rows, facts = admitted(rows, part, shape, keys, waiting, sifted, self._enforcement, self._protected)
             seen = held()
         if seen is None:
-            rows.unpersist()
+            release(rows)
             self._mirror(self._looked_at(part))
             return
         part.outcome.rows += seen.rows - part.seen.rows
@@ -279,7 +280,7 @@ class TableMirror:
         part = replace(part, seen=seen)
         wider = None if part.whole else self._topic.wider(part, self._account.known, facts, keys)
         if wider is not None:
-            rows.unpersist()
+            release(rows)
             self._mirror(wider)
             return
         try:
@@ -294,7 +295,7 @@ class TableMirror:
                 counts = ledger.Counts(dead_lettered=facts.dead, tombstones=part.seen.tombstones)
                 self._account.enter(part, counts, broken=broken(facts))
         finally:
-            rows.unpersist()
+            release(rows)
         self._last = seen
 
     def _versions(self, seen: TopicProfile, found: schemas.Schemas) -> TableVersions:

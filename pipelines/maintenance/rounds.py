@@ -64,22 +64,24 @@ class Maintenance:
         for name in OWN_TABLES:
             if late or f"{NAMESPACE}.{name}" in asked:
                 self._look_at_own(name)
+        worked = False
         for topic in sorted(tables, key=lambda topic: -self._commits[topic]):
-            if tables[topic].lake_name in asked or self._due(topic, until):
-                self._look(topic, tables[topic], batch)
+            if tables[topic].lake_name in asked or self._due(topic, until, worked):
+                worked |= self._look(topic, tables[topic], batch)
         if self._clock() - self._written > WRITE_EVERY_SECONDS or asked:
             self._record.flush()
             self._written = self._clock()
 
-    def _due(self, topic: str, until: float) -> bool:
+    def _due(self, topic: str, until: float, worked: bool) -> bool:
+        """``worked``: another table was worked on in this round; without time left a batch comes before the next."""
         now = self._clock()
         if now >= until:
-            return self._commits[topic] >= OVERDUE
+            return not worked and self._commits[topic] >= OVERDUE
         # A mirror that has just started has other things to do first.
         return self._commits[topic] >= SOON or now - self._looked.setdefault(topic, now) > LOOK_EVERY_SECONDS
 
-    def _look(self, topic: str, mirror: TableMirror, batch: int) -> None:
-        """Look at a table, and do what it needs."""
+    def _look(self, topic: str, mirror: TableMirror, batch: int) -> bool:
+        """Look at a table, and do what it needs. Whether there was anything to do."""
         self._commits[topic], self._looked[topic] = 0, self._clock()
         if topic not in self._keepers:
             table = mirror.source_table
@@ -91,10 +93,12 @@ class Maintenance:
             def tell() -> None:
                 account.enter_state(account.reached, batch, balanced=True)
 
-            for due in keeper.due(account.table, self._session, asked):
+            needed = keeper.due(account.table, self._session, asked)
+            for due in needed:
                 self._do(keeper, due, account.table, mirror.lake_name, asked_by, tell)
         if request is not None:
             self._answer(request)
+        return bool(needed)
 
     def _look_at_own(self, name: str) -> None:
         """The same for a table of the mirror's own."""

@@ -124,13 +124,16 @@ class Measured:
             self._sample()
 
     def _sample(self) -> None:
-        resident = 0
+        resident, sizes = 0, dict[int, int]()
         with self._lock:
             for process in self._family():
                 try:
-                    times = process.cpu_times()
+                    times, memory = process.cpu_times(), process.memory_info()
                     self._cpu[process.pid, process.create_time()] = times.user + times.system
-                    resident += process.memory_info().rss
+                    sizes[process.pid] = memory.vms
+                    # One that has just been forked, and is no program of its own yet, has its parent's memory.
+                    if sizes.get(process.ppid()) != memory.vms:
+                        resident += memory.rss
                 except psutil.NoSuchProcess:
                     continue
             self._resident = resident

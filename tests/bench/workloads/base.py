@@ -3,7 +3,7 @@
 import random
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +30,19 @@ class Step:
     def changes(self) -> int:
         """How many rows it means to change."""
         return len(self.inserts) + len(self.updates) + len(self.deletes)
+
+
+def paced(transactions: Iterator[Callable[[], int]], rate: float, seconds: float) -> int:
+    """Run ``transactions`` such that they change ``rate`` rows a second, for a while; how many rows that were."""
+    done, began = 0, time.monotonic()
+    for transaction in transactions:
+        # Each has its time, whatever became of those before: the rate doesn't drift.
+        due = began + done / rate
+        if due - began >= seconds or time.monotonic() - began > 1.5 * seconds:
+            break
+        time.sleep(max(0.0, due - time.monotonic()))
+        done += transaction()
+    return done
 
 
 class Workload(ABC):
@@ -105,18 +118,14 @@ class SingleTable(Workload):
         return done
 
     def live(self, dsn: str, rate: float, seconds: float, seed: int) -> int:
-        done = 0
         with psycopg.connect(dsn, autocommit=True) as connection:
-            steps = self.steps(self._chance(seed, "live"), self._highest(connection), LIVE_ROWS)
-            began = time.monotonic()
-            for stamp, step in enumerate(steps, start=1):
-                # Each step has its time, whatever became of those before: the rate doesn't drift.
-                due = began + done / rate
-                if due - began >= seconds or time.monotonic() - began > 1.5 * seconds:
-                    break
-                time.sleep(max(0.0, due - time.monotonic()))
-                done += self.apply(connection, step, seed * 1_000_003 + stamp) or step.changes
-        return done
+            return paced(self.transactions(connection, seed), rate, seconds)
+
+    def transactions(self, connection: Connection, seed: int) -> Iterator[Callable[[], int]]:
+        """Live load without end: each runs a transaction, and tells how many rows it changed, or was to change."""
+        steps = self.steps(self._chance(seed, "live"), self._highest(connection), LIVE_ROWS)
+        for stamp, step in enumerate(steps, start=1):
+            yield lambda step=step, stamp=stamp: self.apply(connection, step, seed * 1_000_003 + stamp) or step.changes
 
     def sentinel(self, connection: Connection) -> None:
         newest = self._highest(connection)

@@ -40,10 +40,8 @@ SCATTER = 2_654_435_761
 class Wide(SingleTable):
     """85 % updates, 10 % inserts, 5 % deletes of a table of 21 columns."""
 
-    table = "wide"
-
-    def __init__(self, distribution: Distribution, name: str = "") -> None:
-        self.name = name or distribution
+    def __init__(self, distribution: Distribution, name: str = "", table: str = "wide") -> None:
+        self.name, self.table = name or distribution, table
         self.schema = f"bench_{self.name.replace('-', '_')}"
         self.keys = {self.table: ("id",)}
         self._pick = PICKS[distribution]

@@ -4,6 +4,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
+from typing import cast
 from unittest.mock import patch
 
 import pyarrow.parquet as pq
@@ -36,9 +38,10 @@ from pipelines.maintenance.plan import (
 )
 from pipelines.maintenance.policy import Upkeep, own_upkeep
 from pipelines.maintenance.record import HISTORY, Record
-from pipelines.maintenance.rounds import Maintenance
+from pipelines.maintenance.rounds import OVERDUE, Maintenance
 from pipelines.maintenance.work import COUNTED
 from pipelines.spec import Defaults, Specs
+from pipelines.table import TableMirror
 from tests.unit.pipelines.harness import Topic, create, delete, update
 
 POLICY = Upkeep()
@@ -460,3 +463,32 @@ def test_the_mirrors_own_tables_are_kept_small_too(spark: SparkSession) -> None:
     assert len(rows) == POLICY.files + 2
     (files,) = {row.files_after for row in spark.table("lake.lakehouse.maintenance").where("error IS NULL").collect()}
     assert files == 1
+
+
+def test_where_there_is_no_time_to_spare_one_table_a_round_is_worked_on(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    needing, looked = {"a", "b", "c"}, list[str]()
+
+    def look(_: Maintenance, topic: str, _mirror: object, _batch: int) -> bool:
+        looked.append(topic)
+        upkeep._commits[topic] = 0
+        return topic in needing
+
+    monkeypatch.setattr(Maintenance, "_look", look)
+    upkeep = Maintenance(spark, Specs(Defaults(), {}), get_logger(), clock=lambda: 100.0)
+    tables = {name: cast(TableMirror, SimpleNamespace(lake_name=f"shop.{name}")) for name in ("idle", "a", "b", "c")}
+    for _ in range(OVERDUE):
+        for name in tables:
+            upkeep.committed(name)
+    rounds = []
+    for _ in range(4):
+        upkeep.run(tables, 1, until=99.0)
+        rounds.append(looked.copy())
+        looked.clear()
+    assert rounds == [["idle", "a"], ["b"], ["c"], []], "what needs nothing takes no round"
+    for _ in range(OVERDUE):
+        for name in tables:
+            upkeep.committed(name)
+    upkeep.run(tables, 1, until=101.0)
+    assert looked == ["idle", "a", "b", "c"], "in time all are"
