@@ -1,29 +1,26 @@
-"""One table's share of a batch: ledger → decode → admit → fold → evolve → merge."""
+"""One table's share of a batch: which of its topic's records are due, by its ledger, in parts that are a commit each
+(see :mod:`pipelines.commits`).
+"""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial, reduce
+from functools import partial
 
-from pyspark.sql import DataFrame, Row, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, SparkSession
 
-from pipelines import arrange, breaker, evolve, keyed, ledger, multiset, rekey, schemas
+from pipelines import evolve, ledger
 from pipelines.account import Account
-from pipelines.admit import TRUNCATE
-from pipelines.assume import ASSUMED_OFFSETS, alike, counted
+from pipelines.assume import ASSUMED_OFFSETS, alike
 from pipelines.audit import audited
-from pipelines.changes import admitted, decoded
 from pipelines.clock import check_clock
-from pipelines.deadletters import DeadLetters, rejected, undecodable, within
+from pipelines.commits import Commits
+from pipelines.deadletters import DeadLetters, within
 from pipelines.describe import describe
-from pipelines.enforce import Enforcement
-from pipelines.facts import broken, slots
-from pipelines.frames import release
 from pipelines.iceberg import Lake, LakeTable
 from pipelines.keychange import KeyChanges
 from pipelines.parking import Parking
-from pipelines.part import Changes, Outcome, Part, gathered, kept
+from pipelines.part import Outcome, Part, gathered, kept
 from pipelines.policy import restrained
 from pipelines.profile import TopicProfile
 from pipelines.protected import Protected
@@ -31,10 +28,7 @@ from pipelines.rekey import KeyChanged
 from pipelines.reprotect import Reprotect
 from pipelines.resyncs import Resync, Resyncs, check_lost, check_partitions, remove_stale
 from pipelines.rules import Rules
-from pipelines.schema_plan import Change, target
-from pipelines.sieve import Slots
-from pipelines.sources.postgres.envelope import TableShape
-from pipelines.sources.postgres.schema_log import TableVersions
+from pipelines.schema_plan import target
 from pipelines.topic import Topic
 
 
@@ -43,17 +37,14 @@ class TableMirror:
 
     def __init__(self, topic: Topic, rules: Rules, letters: DeadLetters, parking: Parking, resyncs: Resyncs) -> None:
         self._topic, self._rules = topic, rules
-        self._letters, self._parking, self._resyncs = letters, parking, resyncs
+        self._resyncs = resyncs
         self._account = Account(rules.pipeline)
         self._protected = Protected(rules.contract, rules.vault)
         self._reprotect = Reprotect(self._protected, rules.policy)
         self._key_changes = KeyChanges(topic, self._account, rules.policy, self._reread, self._look, self._protected)
-        self._enforcement = Enforcement(rules.contract) if rules.contract else None
+        self._commits = Commits(topic, rules, letters, parking, self._account, self._protected)
         # The topic's, as it was when the batch began.
         self._resync: Resync | None = None
-        self._arranged = False
-        # What the last part held.
-        self._last: TopicProfile | None = None
         # The schema of the table that has the contract's words.
         self._described: tuple[str, int] | None = None
 
@@ -83,7 +74,8 @@ class TableMirror:
     def expects(self, planned: ledger.Ranges) -> TopicProfile | None:
         """What ``planned`` holds if it goes on as it was; None: it isn't many records, or not what comes next."""
         ranges = ledger.some(planned)
-        return alike(self._last, ranges) if ledger.size(ranges) > ASSUMED_OFFSETS and self._is_next(ranges) else None
+        many = ledger.size(ranges) > ASSUMED_OFFSETS
+        return alike(self._commits.last, ranges) if many and self._is_next(ranges) else None
 
     def _is_next(self, ranges: ledger.Ranges) -> bool:
         reached = self._account.reached
@@ -171,7 +163,7 @@ class TableMirror:
         self._key_changes.follow(planned, self._resync)
         missing = self._account.reached.skipped(planned.offsets)
         if planned.seen.assumed and (missing or not self._is_next(planned.seen.ranges)):
-            planned = self._looked_at(planned)
+            planned = self._topic.looked_at(planned)
         skipped = list(self._topic.read(planned.session, missing))
         together = skipped.pop() if skipped and self._topic.fits(skipped[-1][0], planned.seen.rows) else None
         for ranges, records in skipped:
@@ -217,7 +209,7 @@ class TableMirror:
         if resync is None or self._table is None or self._account.known.resync == resync.id:
             self._take_part(part)
             return
-        part = self._looked_at(part) if part.seen.assumed else part
+        part = self._topic.looked_at(part) if part.seen.assumed else part
         first, rest = resync.split(part.offsets)
         if first:
             self._take_part(self._cut(part, first) if rest else part)
@@ -230,12 +222,6 @@ class TableMirror:
         raw = part.raw.where(within(ranges))
         return replace(part, raw=raw, seen=self._topic.profile(raw), offsets=ranges)
 
-    def _looked_at(self, part: Part) -> Part:
-        """``part`` with what it holds, of which that was assumed."""
-        seen = self._topic.profile(part.raw)
-        part.outcome.rows += seen.rows - part.seen.rows
-        return replace(part, seen=seen)
-
     def _take_part(self, part: Part) -> None:
         reached, seen = self._account.reached, part.seen
         pending = reached.pending(seen.ranges)
@@ -246,105 +232,8 @@ class TableMirror:
             part = replace(part, raw=raw, seen=seen)
         ends = reached.after(part.offsets).positions
         if seen.rows:
-            self._mirror(replace(part, offsets=self._account.known.up_to(ends)))
+            self._commits.make(replace(part, offsets=self._account.known.up_to(ends)), self._resync)
         self._account.read_through(part.offsets)
-
-    def _mirror(self, part: Part) -> None:
-        found = self._topic.look_up(part.seen)
-        if found.shape is None:
-            self._reject_all(part, found)
-            return
-        versions = part.versions or self._versions(part.seen, found)
-        has = evolve.applied(self._table, versions) if self._table else None
-        keys = found.keys if found.keys is not None else has.keys if has else ()
-        if part.versions is not None:
-            # What it is keyed by here, whatever the connector knew of the key when it sent these.
-            keys = has.keys if has else part.versions.versions[-1].key
-        wanted = restrained(has, target(found.shape, keys, versions, has), self._rules.policy)
-        if self._table is not None:
-            evolve.check_frozen(self._table, wanted)
-        shape, keys = replace(found.shape, columns=wanted.columns), wanted.keys
-        self._protected.check(shape.columns, keys)
-        with part.outcome.stage("decode"):
-            raw, held = counted(part.raw, part.seen)
-            rows = decoded(raw, found, wanted, versions, self._topic.placeholder)
-            waiting, sifted = self._parking.of(self._topic.name), slots(part, shape, keys, self._table)
-            rows, facts = admitted(rows, part, shape, keys, waiting, sifted, self._enforcement, self._protected)
-            seen = held()
-        if seen is None:
-            release(rows)
-            self._mirror(self._looked_at(part))
-            return
-        part.outcome.rows += seen.rows - part.seen.rows
-        part.outcome.assumed |= part.seen.assumed
-        part = replace(part, seen=seen)
-        wider = None if part.whole else self._topic.wider(part, self._account.known, facts, keys)
-        if wider is not None:
-            release(rows)
-            self._mirror(wider)
-            return
-        try:
-            part.outcome.oldest_commit = facts.oldest
-            letters = [rejected(part.raw, rows.where(F.col("problem").isNotNull()))] if facts.dead else []
-            if facts.live or facts.truncated is not None:
-                fit = partial(evolve.fit, wanted=wanted, versions=versions, shape=found.shape,
-                              protected=self._protected)  # fmt: skip
-                self._merge(self._mergeable(part, rows, shape, keys, facts, sifted, fit), letters)
-            else:
-                self._bury(part, letters)
-                counts = ledger.Counts(dead_lettered=facts.dead, tombstones=part.seen.tombstones)
-                self._account.enter(part, counts, broken=broken(facts))
-        finally:
-            release(rows)
-        self._last = seen
-
-    def _versions(self, seen: TopicProfile, found: schemas.Schemas) -> TableVersions:
-        """What the schema log says of records. Raises KeyChanged."""
-        assert found.shape is not None
-        if seen.unkeyed and self._table is not None and evolve.is_keyed(self._table):
-            self._topic.catch_up()
-        versions = self._topic.explained(seen, found.shape)
-        if self._table is not None and rekey.due(self._table, versions):
-            raise KeyChanged
-        return versions
-
-    def _mergeable(
-        self, part: Part, rows: DataFrame, shape: TableShape, keys: tuple[str, ...], facts: Row,
-        sifted: Slots | None, fit: Callable[[Lake, LakeTable], list[Change]],
-    ) -> Changes:  # fmt: skip
-        """The good ones of ``rows``, for a table that exists and has their columns."""
-        good = rows.where(F.col("problem").isNull() & (F.col("op") != TRUNCATE))
-        before = self._account.known.truncated_lsn
-        cleared = facts.truncated if (facts.truncated or 0) > (before or 0) else None
-        bound = before if cleared is None else cleared
-        settled = bound is None and not facts.replayed
-        if bound is not None:
-            good = good.where(F.col("lsn") > bound)
-        with part.outcome.stage("evolve"):
-            lake, created = Lake(part.session), self._table is None
-            table = self._account.table = self._table or self._create(lake, shape, keys)
-            shape = self._protected.shape(shape)
-            changed = fit(lake, table)
-            part.outcome.schema_changes += [str(change) for change in changed]
-            self._arrange(lake, table, part.outcome, again=created or bool(changed))
-            evolve.backfill(part.session, table)
-        resync = self._resync
-        resynced_from = resync.start if resync is not None and resync.runs(self._account.known) else {}
-        return Changes(part, good, shape, keys, facts, sifted, table, cleared, resynced_from, settled)
-
-    def _create(self, lake: Lake, shape: TableShape, keys: tuple[str, ...]) -> LakeTable:
-        table = evolve.create_table(lake, self._rules.source, shape, keys, self._protected)
-        return table if self._rules.audit is None else self._rules.audit.begin(table)
-
-    def _arrange(self, lake: Lake, table: LakeTable, outcome: Outcome, again: bool) -> None:
-        """Once, and whenever the columns change. A layout that can't be had is told, and keeps nobody from merging."""
-        if self._arranged and not again:
-            return
-        self._arranged = True
-        try:
-            outcome.layout += arrange.lay_out(lake.jvm, table, self._rules.layout)
-        except arrange.LayoutError as error:
-            outcome.layout_refused = str(error)
 
     def _describe(self, table: LakeTable, outcome: Outcome) -> None:
         """Once, and whenever the columns change."""
@@ -353,24 +242,3 @@ class TableMirror:
         with outcome.stage("describe"):
             outcome.described += describe(table, self._rules.contract)
         self._described = table.identity
-
-    def _merge(self, changes: Changes, letters: Sequence[DataFrame]) -> None:
-        prepared = keyed.ready if changes.keys else multiset.ready
-        with prepared(changes) as ready:
-            self._bury(changes.part, [*letters, *ready.letters])
-            self._account.enter(changes.part, ready.counts, ready.write, changes.truncated_lsn, broken(changes.facts))
-
-    def _reject_all(self, part: Part, found: schemas.Schemas) -> None:
-        dead = part.seen.rows - part.seen.tombstones
-        self._bury(part, [undecodable(part.raw, found.rejected)] if dead else [])
-        self._account.enter(part, ledger.Counts(dead_lettered=dead, tombstones=part.seen.tombstones))
-
-    def _bury(self, part: Part, letters: Sequence[DataFrame]) -> None:
-        """Keep the part's dead letters, before the commit that counts them."""
-        if not letters:
-            return
-        topic = self._topic.name
-        with part.outcome.stage("dead_letters"):
-            every = reduce(DataFrame.unionByName, letters)
-            breaker.check(every, topic, part.seen.rows, self._rules.dead_share, self._parking.accepted(topic))
-            self._letters.write(self._protected.sealed(every), topic, part.batch, part.seen.ranges)

@@ -35,6 +35,12 @@ class Topic:
         """What ``records`` hold."""
         return profile(records).get(self.name, TopicProfile(self.name))
 
+    def looked_at(self, part: Part) -> Part:
+        """``part`` with what it holds, of which that was assumed."""
+        seen = self.profile(part.raw)
+        part.outcome.rows += seen.rows - part.seen.rows
+        return replace(part, seen=seen)
+
     def look_up(self, seen: TopicProfile) -> schemas.Schemas:
         """The schemas of what was ``seen``. Raises RetryBatch."""
         return schemas.look_up(self._registry, seen, self.table)
