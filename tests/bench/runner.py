@@ -62,7 +62,8 @@ def run(
         for workload in plan.loads
     ]
     points: list[MergePoint] = []
-    before = machine()
+    # What is measured is copied when the stage is set up.
+    before, measured = machine(), commit()
     folder = Path(mkdtemp(prefix="lakehouse-bench-"))
     stage = Stage(folder)
     say(f"a stack in {folder}; systems: {', '.join(s.name for s in chosen)}; workloads: {', '.join(plan.loads)}")
@@ -77,7 +78,7 @@ def run(
     finally:
         results = Results(
             plan=plan.name, began=began.isoformat(timespec="seconds"), minutes=(time.monotonic() - clock) / 60,
-            seed=seed, commit=commit(), machine=before, versions=versions(), runs=tuple(found), curve=tuple(points),
+            seed=seed, commit=measured, machine=before, versions=versions(), runs=tuple(found), curve=tuple(points),
         )  # fmt: skip
         where = CHECKOUT / ".lakehouse/bench" / began.strftime("%Y%m%d-%H%M%S")
         page(results, where)
