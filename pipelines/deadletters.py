@@ -18,6 +18,7 @@ from pipelines import ledger
 from pipelines.admit import BROKEN, NO_KEY, PARKED, UNAVAILABLE, UNKNOWN_OPERATION, UNKNOWN_ROW, explain
 from pipelines.decode import schema_problem
 from pipelines.failpoints import failpoint
+from pipelines.frames import persisted
 from pipelines.iceberg import Lake, LakeTable
 from pipelines.identifiers import quote
 from pipelines.kafka import create_topic
@@ -97,8 +98,7 @@ class DeadLetters:
         if known.pending(ranges) != ranges:
             kept = self._session.table(table.sql_name).where(F.col("topic") == topic).select("partition", "offset")
             letters = letters.join(kept, ["partition", "offset"], "left_anti")
-        fresh = letters.withColumn("dead_lettered_at", F.current_timestamp()).persist()
-        try:
+        with persisted(letters.withColumn("dead_lettered_at", F.current_timestamp())) as fresh:
             if not fresh.isEmpty():
                 failpoint("before-letters")
                 self._produce(fresh)
@@ -107,8 +107,6 @@ class DeadLetters:
                 self._append(fresh, table, batch, reached)
                 self._positions = reached
                 failpoint("after-letters")
-        finally:
-            fresh.unpersist()
 
     def _open(self) -> LakeTable:
         if self._table is None:

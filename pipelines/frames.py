@@ -9,9 +9,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-# What Spark calls rows of which it knows nothing else.
-ROWS_ALONE = "LogicalRDD"
-
 
 def given(spark: SparkSession, rows: Iterable[Sequence[Any]], types: str) -> DataFrame:
     """``rows`` with the columns that ``types`` names, in SQL. They come by Arrow: unlike for lists, Spark starts no
@@ -33,11 +30,10 @@ def keep(frame: DataFrame, few: bool = False) -> DataFrame:
 
 def release(frame: DataFrame) -> None:
     """Let go of what :func:`keep` has kept."""
-    plan = frame._jdf.queryExecution().analyzed()
-    if plan.nodeName() == ROWS_ALONE:
-        plan.rdd().unpersist(False)
-    else:
+    if frame.is_cached:
         frame.unpersist()
+    else:
+        frame._jdf.queryExecution().analyzed().rdd().unpersist(False)
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from pipelines.admit import UNKNOWN_ROW
 from pipelines.deadletters import rejected
 from pipelines.facts import bounds
 from pipelines.fold import DELETE, OP, RECORD, each
-from pipelines.frames import given, viewed
+from pipelines.frames import given, persisted, viewed
 from pipelines.identifiers import quote
 from pipelines.merge import MergePlan, append_sql, before, commit, exchange_sql
 from pipelines.part import Changes, Ready
@@ -87,8 +87,7 @@ def net(changes: DataFrame, shape: TableShape, facts: Row, table: DataFrame, tru
         return Net(each(changes, shape))
     few = facts.removals <= FEW_REMOVALS
     stored = table if truncated_lsn is None else table.where(F.col("_lsn") >= truncated_lsn)
-    entries = _entries(changes, shape, _candidates(stored, bounds(facts, shape, ())), few).persist()
-    try:
+    with persisted(_entries(changes, shape, _candidates(stored, bounds(facts, shape, ())), few)) as entries:
         met = _met(entries)
         found = _summed(met)
         unknown, lost = None, 0
@@ -102,8 +101,6 @@ def net(changes: DataFrame, shape: TableShape, facts: Row, table: DataFrame, tru
             met = _met(left)
             found = _summed(met)
         taken = met.select("kind", "partition", "offset").localCheckpoint()
-    finally:
-        entries.unpersist()
     cancelled = taken.where(F.col("kind") == INSERT).select("partition", "offset")
     inserts = each(_but(changes.where(F.col("op") != DELETE), cancelled), shape)
     gone = taken.where(F.col("kind") == STORED)

@@ -478,17 +478,18 @@ def test_where_there_is_no_time_to_spare_one_table_a_round_is_worked_on(
     monkeypatch.setattr(Maintenance, "_look", look)
     upkeep = Maintenance(spark, Specs(Defaults(), {}), get_logger(), clock=lambda: 100.0)
     tables = {name: cast(TableMirror, SimpleNamespace(lake_name=f"shop.{name}")) for name in ("idle", "a", "b", "c")}
-    for _ in range(OVERDUE):
-        for name in tables:
+
+    def all_are_overdue() -> None:
+        for name in [*tables] * OVERDUE:
             upkeep.committed(name)
+
+    all_are_overdue()
     rounds = []
     for _ in range(4):
         upkeep.run(tables, 1, until=99.0)
         rounds.append(looked.copy())
         looked.clear()
     assert rounds == [["idle", "a"], ["b"], ["c"], []], "what needs nothing takes no round"
-    for _ in range(OVERDUE):
-        for name in tables:
-            upkeep.committed(name)
+    all_are_overdue()
     upkeep.run(tables, 1, until=101.0)
     assert looked == ["idle", "a", "b", "c"], "in time all are"
