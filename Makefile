@@ -62,18 +62,18 @@ bench: dev ## This mirror and its peers on the same topics, compared (FULL=1 the
 	@$(VENV)/python -m tests.bench $(if $(FULL),--size full) --systems '$(SYSTEMS)' --workloads '$(WORKLOADS)' $(if $(RUNS),--runs $(RUNS)) $(if $(SEED),--seed $(SEED))
 
 ## Development
-.PHONY: test test-stack test-runners test-model test-chaos chaos check lint format lock env setup dev
+.PHONY: test test-stack test-others test-model test-chaos chaos check lint format lock env setup dev
 test: dev ## All tests (needs no running stack; starts what it needs)
 	@$(TOOLCHAIN) preflight --runner process
 	@$(TOOLCHAIN) install
-	@$(VENV)/python -m pytest -v -n 2 --dist loadfile --durations=15 --maxfail=3 tests/unit
-	@$(MAKE) --no-print-directory -j 2 test-stack test-runners
+	@$(MAKE) --no-print-directory -j 2 test-stack test-others
 
 # Beside each other: one waits for its stack much of the time. A worker of its own has each print whole lines.
 test-stack:
 	@$(VENV)/python -m pytest -v -n 1 --durations=25 --maxfail=3 tests/integration
 
-test-runners:
+test-others:
+	@$(VENV)/python -m pytest -v -n 1 --durations=15 --maxfail=3 tests/unit
 	@$(VENV)/python -m pytest -v -n 1 --durations=10 --maxfail=3 tests/runner tests/compose
 
 test-model: dev ## Random histories in random batches against a model, and against a real PostgreSQL (EXAMPLES=100)

@@ -6,10 +6,10 @@ turns out to be anything else, it is looked at after all. See infra/decisions/04
 
 from collections.abc import Callable
 
-from py4j.protocol import Py4JJavaError
-from pyspark.sql import DataFrame, Observation
+from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
+from pipelines.frames import observing
 from pipelines.ledger import Ranges, size
 from pipelines.profile import TopicProfile, number_of, schema_id
 
@@ -17,8 +17,6 @@ from pipelines.profile import TopicProfile, number_of, schema_id
 ASSUMED_OFFSETS = 1_000
 # Of each partition, at either end.
 SAMPLE_OFFSETS = 1_000
-# What was counted comes by Spark's listeners, a moment after the action.
-PATIENCE_SECONDS = 30
 
 
 def alike(before: TopicProfile | None, ranges: Ranges) -> TopicProfile | None:
@@ -47,30 +45,21 @@ def counted(records: DataFrame, seen: TopicProfile) -> tuple[DataFrame, Callable
     """
     if not seen.assumed:
         return records, lambda: seen
-    counts, value, key = Observation(), schema_id("value"), schema_id("key")
-    without_value = F.col("value").isNull()
-    passing = records.observe(
-        counts,
+    value, key, without_value = schema_id("value"), schema_id("key"), F.col("value").isNull()
+    counts = [
         F.count("*").alias("rows"),
         F.count_if(without_value).alias("tombstones"),
         F.count_if(F.col("key").isNull() & ~without_value).alias("unkeyed"),
         *(bound(schema).alias(f"{name} {of}") for of, schema in (("value", value), ("key", key))
           for name, bound in (("least", F.min), ("greatest", F.max))),
-    )  # fmt: skip
-    return passing, lambda: _confirmed(records, counts, seen)
+    ]  # fmt: skip
+    passing, found = observing(records, counts)
+    return passing, lambda: _confirmed(found(), seen)
 
 
-def _confirmed(records: DataFrame, counts: Observation, seen: TopicProfile) -> TopicProfile | None:
-    jvm = records.sparkSession.sparkContext._jvm
-    assert jvm is not None
-    assert counts._jo is not None
-    try:
-        # PySpark's own way waits for ever.
-        patience = jvm.scala.concurrent.duration.Duration.create(PATIENCE_SECONDS, "s")
-        jvm.scala.concurrent.Await.ready(counts._jo.future(), patience)
-    except Py4JJavaError:
+def _confirmed(found: Row | None, seen: TopicProfile) -> TopicProfile | None:
+    if found is None:
         return None
-    found = counts.get
     values, keys = ({number_of(found[f"{name} {of}"]) for name in ("least", "greatest")} for of in ("value", "key"))
     if values != seen.schema_ids.keys() or keys - {None} != seen.key_schema_ids or found["unkeyed"]:
         return None

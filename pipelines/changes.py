@@ -8,8 +8,8 @@ from pyspark.sql import functions as F
 from pipelines.admit import admit, park
 from pipelines.decode import decode
 from pipelines.enforce import Enforcement
-from pipelines.facts import batch_facts
-from pipelines.frames import keep, release
+from pipelines.facts import aggregates, batch_facts
+from pipelines.frames import keep, observing, release
 from pipelines.parking import firsts, followers
 from pipelines.part import Part
 from pipelines.profile import id_bytes, schema_id
@@ -54,13 +54,23 @@ def admitted(
     rows, shape = protected.on(rows, shape), protected.shape(shape)
     if waiting is not None:
         rows = park(rows, followers(part.raw, waiting))
-    rows = keep(rows, part.few)
-    facts = batch_facts(rows, shape, keys, part.few, slots)
+    rows, facts = _kept(rows, shape, keys, part.few, slots)
     if not facts.dead:
         return rows, facts
     broken = rows.where(F.col("problem").isNotNull()).select("partition", "offset")
     first = firsts(part.raw.join(F.broadcast(broken), ["partition", "offset"]))
-    parked = keep(park(rows, followers(part.raw, first)), part.few)
-    facts = batch_facts(parked, shape, keys, part.few, slots)
+    parked, facts = _kept(park(rows, followers(part.raw, first)), shape, keys, part.few, slots)
     release(rows)
     return parked, facts
+
+
+def _kept(
+    rows: DataFrame, shape: TableShape, keys: tuple[str, ...], few: bool, slots: Slots | None
+) -> tuple[DataFrame, Row]:
+    """``rows``, kept, and their facts. Those of few rows are told by the job that keeps them."""
+    if not few:
+        kept = keep(rows)
+        return kept, batch_facts(kept, shape, keys, few, slots)
+    rows, told = observing(rows, aggregates(rows, shape, keys, few, slots))
+    kept = keep(rows, few)
+    return kept, told() or batch_facts(kept, shape, keys, few, slots)

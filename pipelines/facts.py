@@ -35,7 +35,14 @@ def batch_facts(rows: DataFrame, shape: TableShape, keys: tuple[str, ...], few: 
     can't be listed. ``taken``: those of the ``slots`` that changed keys have. ``broken``: promise of the contract to
     how many rows broke it.
     """
-    return rows.agg(*_aggregates(rows.sparkSession._jvm, shape, keys, few, slots, tuple(_promises(rows)))).collect()[0]
+    return rows.agg(*aggregates(rows, shape, keys, few, slots)).collect()[0]
+
+
+def aggregates(
+    rows: DataFrame, shape: TableShape, keys: tuple[str, ...], few: bool, slots: Slots | None
+) -> list[Column]:
+    """What :func:`batch_facts` asks of ``rows``."""
+    return _aggregates(rows.sparkSession._jvm, shape, keys, few, slots, tuple(_promises(rows)))
 
 
 @lru_cache(maxsize=SHAPES)

@@ -1,13 +1,20 @@
 """Frames: DataFrames of what Python has, and what a DataFrame holds on to for as long as a block runs."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from py4j.protocol import Py4JJavaError
+from pyspark.serializers import CPickleSerializer
+from pyspark.sql import Column, DataFrame, Observation, Row, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
+
+# What was observed comes by Spark's listeners, a moment after the action.
+PATIENCE_SECONDS = 30
+OBSERVED = "observed"
 
 
 def given(spark: SparkSession, rows: Iterable[Sequence[Any]], types: str) -> DataFrame:
@@ -34,6 +41,30 @@ def release(frame: DataFrame) -> None:
         frame.unpersist()
     else:
         frame._jdf.queryExecution().analyzed().rdd().unpersist(False)
+
+
+def observing(frame: DataFrame, aggregates: Sequence[Column]) -> tuple[DataFrame, Callable[[], Row | None]]:
+    """``frame``, and what to ask for the ``aggregates`` of all its rows, once an action has gone over them; it answers
+    None where Spark doesn't tell.
+    """
+    observation = Observation()
+    # As one value, for a row of several comes with Java's objects in it.
+    return frame.observe(observation, F.struct(*aggregates).alias(OBSERVED)), lambda: _observed(frame, observation)
+
+
+def _observed(frame: DataFrame, observation: Observation) -> Row | None:
+    jvm = frame.sparkSession.sparkContext._jvm
+    assert jvm is not None
+    assert observation._jo is not None
+    try:
+        # PySpark's own way waits for ever.
+        patience = jvm.scala.concurrent.duration.Duration.create(PATIENCE_SECONDS, "s")
+        jvm.scala.concurrent.Await.ready(observation._jo.future(), patience)
+    except Py4JJavaError:
+        return None
+    pickled = jvm.org.apache.spark.sql.api.python.PythonSQLUtils.toPyRow(observation.get[OBSERVED])
+    row: Row = CPickleSerializer().loads(pickled)  # type: ignore[no-untyped-call]
+    return row
 
 
 @contextmanager

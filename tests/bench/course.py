@@ -134,9 +134,11 @@ class Course:
         targets = job.topics.last_positions()
         with self.started(system, job) as process:
             self.until_visible(process, watcher, targets)
+            warm_up = self.warmed_up(process, job.workload, load.live_rate, load.warm_up_seconds)
+            watcher.look()
             watcher.written = Written()
             live, _ = self._under_load(process, watcher, job, load.live_rate, load.live_seconds)
-            written = replace(watcher.written)
+            live, written = live.model_copy(update={"warm_up": warm_up}), replace(watcher.written)
             self.say(f"  {system.name}: fresh within {live.p50:.1f} s (p95 {live.p95:.1f} s), "
                      f"{live.cpu_seconds_per_minute:.0f} CPU-s a minute")  # fmt: skip
             restart = None
@@ -156,6 +158,18 @@ class Course:
         compacted = compact(job, system.tables(job), self.folder / "compaction", self.plan.patience)
         self.say(f"  {system.name}: compacted in {compacted.seconds:.1f} s, {compacted.cpu_seconds:.0f} CPU-s")
         return compacted
+
+    def warmed_up(self, process: Measured, workload: Workload, rate: float, seconds: float) -> int:
+        """Have the system under a load that isn't looked at; how many changes it wrote, all of which Kafka has."""
+        if not seconds:
+            return 0
+        with self.writer(workload, rate, seconds) as writer:
+            while writer.poll() is None:
+                self.must_run(process)
+                time.sleep(POLL_SECONDS)
+            written, _ = self.told(writer)
+        self.stage.published()
+        return written
 
     def _under_load(
         self, process: Measured, watcher: Watcher, job: Job, rate: float, seconds: float

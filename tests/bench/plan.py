@@ -7,13 +7,14 @@ from dataclasses import dataclass, field, replace
 class Load:
     """What one workload writes. ``rows`` are loaded, then changed ``changes`` times: the backlog.
 
-    Then, unless ``live_rate`` is 0, so many row changes a second for ``live_seconds``; and, with ``restart_seconds``,
-    once more for as long, in which the system is killed.
+    Then, unless ``live_rate`` is 0, so many row changes a second for ``warm_up_seconds``, which have no figures, and
+    for ``live_seconds``; and, with ``restart_seconds``, once more for as long, in which the system is killed.
     """
 
     rows: int
     changes: int
     live_rate: float = 0
+    warm_up_seconds: float = 0
     live_seconds: float = 0
     restart_seconds: float = 0
 
@@ -55,16 +56,17 @@ QUICK = Plan(
 )  # fmt: skip
 # Without being asked for others.
 QUICK_SYSTEMS = ["lakehouse", "lakehouse-2s", "append", "flink", "connect-sink", "tutorial"]
+LIVE = {"live_rate": 2_500, "warm_up_seconds": 45, "live_seconds": 60}
 FULL = Plan(
     "full",
     {
-        "shop": Load(2_000_000, 300_000, live_rate=2_500, live_seconds=60, restart_seconds=60),
-        "hot-tail": Load(1_000_000, 4_000_000, live_rate=2_500, live_seconds=60, restart_seconds=60),
-        "uniform": Load(1_000_000, 4_000_000, live_rate=2_500, live_seconds=60, restart_seconds=60),
-        "zipf": Load(1_000_000, 4_000_000, live_rate=2_500, live_seconds=60, restart_seconds=60),
-        "several": Load(3_000_000, 1_000_000, live_rate=2_500, live_seconds=60, restart_seconds=60),
-        "lineitem": Load(6_000_000, 600_000, live_rate=1_000, live_seconds=60),
-        "events": Load(5_000_000, 0, live_rate=2_500, live_seconds=60),
+        "shop": Load(2_000_000, 300_000, **LIVE, restart_seconds=60),
+        "hot-tail": Load(1_000_000, 4_000_000, **LIVE, restart_seconds=60),
+        "uniform": Load(1_000_000, 4_000_000, **LIVE, restart_seconds=60),
+        "zipf": Load(1_000_000, 4_000_000, **LIVE, restart_seconds=60),
+        "several": Load(3_000_000, 1_000_000, **LIVE, restart_seconds=60),
+        "lineitem": Load(6_000_000, 600_000, live_rate=1_000, warm_up_seconds=45, live_seconds=60),
+        "events": Load(5_000_000, 0, **LIVE),
     },
     runs=3, patience=7_200, curve_rows=(1_000_000, 10_000_000, 50_000_000),
 )  # fmt: skip
@@ -73,7 +75,9 @@ BACKLOG = replace(FULL, name="backlog", runs=1, usual=("hot-tail",))
 # To see that everything works; its figures mean nothing.
 TINY = Plan(
     "tiny",
-    {name: Load(2_000, 1_000, live_rate=100, live_seconds=10, restart_seconds=20) for name in FULL.loads},
+    dict.fromkeys(
+        FULL.loads, Load(2_000, 1_000, live_rate=100, warm_up_seconds=5, live_seconds=10, restart_seconds=20)
+    ),
     runs=1, patience=240, curve_rows=(2_000, 8_000), curve_batches=(100,),
 )  # fmt: skip
 PLANS = {plan.name: plan for plan in (QUICK, FULL, BACKLOG, TINY)}

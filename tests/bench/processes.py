@@ -76,6 +76,10 @@ class Measured:
         self._sample()
         return self._resident
 
+    def java(self) -> list[int]:
+        """Those of its processes that are JVMs."""
+        return [process.pid for process in self._family() if process.name() == "java"]
+
     def forget_peak(self) -> None:
         """Let the peak begin anew."""
         self._peak = 0

@@ -14,8 +14,9 @@ from tests.bench.targets import verdicts
 METHOD = """\
 Each system reads the same topics, written by Debezium from PostgreSQL, and runs alone; servers, source, workload and
 system share the machine. It is started on a backlog, and is caught up when the last change of each partition can be
-read; then it runs under a steady load, and once more under one in which it is killed with SIGKILL. What it used is
-counted over its process and all that it started, the start of its process included.
+read; then it is started anew and runs under a steady load, of which a larger plan (`full`, `backlog`) leaves out the
+first 45 seconds, for every system alike; and once more under one in which it is killed with SIGKILL. What it used is
+counted over its process and all that it started, of the backlog the start of its process included.
 
 Freshness is measured by PyIceberg, which polls the tables twice a second: of each change, the time from its commit in
 PostgreSQL until it and all changes before it (of the workload's tables, by log position) were read. A change that a
@@ -32,8 +33,8 @@ freshly written file on the same store (the median of 5, after one to warm up). 
 delete files of all commits; a changed byte is one of the changed rows' as PostgreSQL stores them. Compaction is
 Iceberg's own `rewrite_data_files`, run by Spark where a scan costs more than 1.2 times that of the fresh file: after
 the backlog, and once more after the live loads. The start of Spark isn't counted. "With maintenance" is the CPU of the
-live load and that of the one compaction after it, shared by all changes of both loads: the least that keeps scans
-cheap. This mirror's own upkeep is part of what its process uses.
+live load and that of the one compaction after it, shared by all changes of both loads, what was left out included: the
+least that keeps scans cheap. This mirror's own upkeep is part of what its process uses.
 """
 BACKLOG: list[tuple[str, str, Figure]] = [
     ("changes/s", "{:,.0f}", lambda r: r.catch_up and r.catch_up.rows_per_second),

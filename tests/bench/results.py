@@ -40,8 +40,11 @@ class Compaction(_Model):
 
 
 class Live(_Model):
-    """Under a steady load. Freshness: from commit to visible, over the contiguous prefix. ``unseen``: never visible."""
+    """Under a steady load. Freshness: from commit to visible, over the contiguous prefix. ``unseen``: never visible.
+    ``warm_up``: how many changes of the same load came before those that are counted.
+    """
 
+    warm_up: int = 0
     changes: int
     rate: float
     p50: float
@@ -127,11 +130,11 @@ class Run(_Model):
     @property
     def live_cpu_per_million(self) -> float | None:
         """CPU-seconds for a million live changes, with the least of maintenance that keeps scans cheap: where the
-        loads left them dear, one compaction, shared by all changes of these loads.
+        loads left them dear, one compaction, shared by all changes of these loads, their warming up included.
         """
         if self.live is None:
             return None
-        changes = self.live.changes + (self.restart.changes if self.restart else 0)
+        changes = self.live.warm_up + self.live.changes + (self.restart.changes if self.restart else 0)
         kept = self.live_compaction.cpu_seconds / changes * 1e6 if self.live_compaction else 0.0
         return self.live.cpu_per_million + kept
 

@@ -1,13 +1,15 @@
 """`python -m tests.bench.soak`: this mirror under a steady load for long, while all upkeep is asked for every minute.
 
-Told is whether the lake stayed as fresh as was asked for, whether any commit failed or had to be tried again on either
-side, what a scan cost at any moment of it, and whether the driver's memory grew. At its end source and lake are
-compared row by row. Exit code 1 if one of these isn't as it should be.
+Told is whether the lake stayed as fresh as was asked for, at which price, whether any commit failed or had to be tried
+again on either side, what a scan cost at any moment of it, and whether the driver's memory grew: what it has, and what
+lives in its JVM after a full collection. At its end source and lake are compared row by row. Exit code 1 if one of
+these isn't as it should be.
 """
 
 import json
 import shutil
 import signal
+import subprocess
 import sys
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -37,10 +39,12 @@ from tests.bench.topics import Topics
 from tests.bench.workloads import WORKLOADS
 
 OURS = [name for name, system in SYSTEMS.items() if isinstance(system, Lakehouse)]
-SAMPLE_SECONDS, SCAN_SECONDS, ASK_TIMEOUT = 5.0, 120.0, 600.0
+SAMPLE_SECONDS, SCAN_SECONDS, HEAP_SECONDS, ASK_TIMEOUT = 5.0, 120.0, 300.0, 600.0
 # Of the samples of memory, what counts as warming up.
 WARM_UP = 1 / 3
 MOST_SCAN = 1.2
+# Of what lives in the JVM: by so much it may differ from one full collection to another.
+LIVE_NOISE = 1.1
 # What the mirror's log says of a commit or an upkeep that didn't come off at once.
 TROUBLE = ("table_held", "task_failed", "maintenance_failed", "stopped_by_error", "Retrying task after failure")
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -49,13 +53,14 @@ out = Console(highlight=False, soft_wrap=True)
 
 @dataclass
 class Soak:
-    """What was seen. ``memory``: seconds since the beginning, and MiB of the driver with all that it started;
-    ``scans``: seconds, and what a scan cost as a multiple of the same rows compacted; ``asked``: tasks of upkeep that
-    were done.
+    """What was seen. ``memory``: seconds since the beginning, and MiB of the driver with all that it started; ``heap``:
+    the same of what lives in its JVM; ``scans``: seconds, and what a scan cost as a multiple of the same rows
+    compacted; ``asked``: tasks of upkeep that were done.
     """
 
     freshness_asked: float
     memory: list[tuple[float, float]] = field(default_factory=list)
+    heap: list[tuple[float, float]] = field(default_factory=list)
     scans: list[tuple[float, float]] = field(default_factory=list)
     asked: int = 0
     trouble: list[str] = field(default_factory=list)
@@ -63,6 +68,7 @@ class Soak:
     rate: float = 0.0
     p50: float = 0.0
     p95: float = 0.0
+    cpu_per_million: float = 0.0
     unseen: int = 0
     inexact: str | None = None
 
@@ -82,6 +88,7 @@ class Soak:
         grown, noise = self.growth
         costs = [cost for _, cost in self.scans] or [0.0]
         worst, middle = max(costs), median(costs)
+        living = [size for _, size in self.heap[int(len(self.heap) * WARM_UP) :]] or [0.0]
         return {
             f"fresh within {self.freshness_asked:g} s for 95 % of the changes: {self.p95:.1f} s (p50 {self.p50:.1f} s)":
                 self.p95 <= self.freshness_asked and not self.unseen,
@@ -90,6 +97,8 @@ class Soak:
             f"a scan costs at most {MOST_SCAN} times a compacted one at any moment: {worst:.2f}, median {middle:.2f}":
                 worst <= MOST_SCAN,
             f"memory is flat: {grown:+.0f} MiB, noise {noise:.0f} MiB": grown <= 2 * noise,
+            f"what lives in the JVM doesn't grow: {', '.join(f'{size:.0f}' for size in living)} MiB":
+                living[-1] <= LIVE_NOISE * living[0],
             f"source and lake are equal: {self.inexact or 'they are'}": self.inexact is None,
         }  # fmt: skip
 
@@ -101,6 +110,7 @@ def soak(
     rows_before: Annotated[int, typer.Option("--rows", help="Rows of the table at first.")] = 200_000,
     workload: Annotated[str, typer.Option(help=f"Of {', '.join(WORKLOADS)}.")] = "hot-tail",
     system: Annotated[str, typer.Option(help=f"Of {', '.join(OURS)}.")] = "lakehouse",
+    warm_up: Annotated[float, typer.Option(help="Seconds of the load that are left out.")] = 45,
     ask_every: Annotated[float, typer.Option(help="Seconds between two requests for all upkeep.")] = 60,
     seed: Annotated[int, typer.Option()] = 1,
     as_json: Annotated[bool, typer.Option("--json")] = False,
@@ -120,11 +130,12 @@ def soak(
         stage.set_up()
         course = Course(stage, plan, seed, say, folder / "bench")
         course.folder.mkdir()
-        found = _soak(course, system, workload, rate, minutes * 60, ask_every)
+        found = _soak(course, system, workload, rate, warm_up, minutes * 60, ask_every)
     finally:
         stage.make("down")
     shutil.rmtree(folder)
     verdicts = found.verdicts()
+    say(f"{found.changes:,} changes, {found.rate:,.0f} a second, {found.cpu_per_million:,.0f} CPU-s a million")
     if as_json:
         out.print_json(json.dumps({**asdict(found), "verdicts": verdicts}))
     for line in [*(f"{'met' if met else 'NOT MET':>8}  {what}" for what, met in verdicts.items()), *found.trouble]:
@@ -133,7 +144,9 @@ def soak(
         raise typer.Exit(1)
 
 
-def _soak(course: Course, name: str, workload: str, rate: float, seconds: float, ask_every: float) -> Soak:
+def _soak(
+    course: Course, name: str, workload: str, rate: float, warm_up: float, seconds: float, ask_every: float
+) -> Soak:
     system, stage = SYSTEMS[name], course.stage
     job = Job(stage, WORKLOADS[workload], Topics(stage.settings, WORKLOADS[workload]), course.folder / name)
     found = Soak(system.freshness or 0.0)
@@ -141,9 +154,10 @@ def _soak(course: Course, name: str, workload: str, rate: float, seconds: float,
     watcher = Watcher(course.catalog, system.tables(job))
     with course.started(system, job) as process, ThreadPoolExecutor(2) as beside:
         course.until_visible(process, watcher, job.topics.last_positions())
+        course.warmed_up(process, job.workload, rate, warm_up)
         starts, beyond, arrival = job.topics.ends(), course.log_position(), Arrival()
-        asker, scanner = Repeated(ask_every), Repeated(SCAN_SECONDS)
-        sampled, since = 0.0, time.monotonic()
+        asker, scanner, collector = Repeated(ask_every), Repeated(SCAN_SECONDS), Repeated(HEAP_SECONDS)
+        sampled, since, cpu = 0.0, time.monotonic(), process.cpu_seconds()
         with course.writer(job.workload, rate, seconds) as writer:
             while writer.poll() is None:
                 course.must_run(process)
@@ -154,12 +168,14 @@ def _soak(course: Course, name: str, workload: str, rate: float, seconds: float,
                     found.memory.append((round(passed, 1), round(process.resident_bytes() / MEBI, 1)))
                 asker.maybe(lambda: beside.submit(_ask, course, found))
                 scanner.maybe(lambda at=passed: beside.submit(_scan, course, job, watcher, found, at))
+                collector.maybe(lambda at=passed: beside.submit(_collect, process, found, at))
                 time.sleep(POLL_SECONDS)
             found.changes, lasted = course.told(writer)
         found.rate = found.changes / lasted
         ages: Ages = course.the_rest(process, watcher, job, arrival, starts, beyond)
-        asker.finish()
-        scanner.finish()
+        found.cpu_per_million = (process.cpu_seconds() - cpu) / found.changes * 1e6
+        for repeated in (asker, scanner, collector):
+            repeated.finish()
     found.p50, found.p95 = percentile(ages.seconds, 0.5), percentile(ages.seconds, 0.95)
     found.unseen = ages.unseen
     found.trouble += _trouble(process)
@@ -221,6 +237,14 @@ def _scan(course: Course, job: Job, watcher: Watcher, found: Soak, at: float) ->
     if fresh:
         found.scans.append((round(at, 1), round(left / fresh, 3)))
         course.say(f"  after {at:,.0f} s a scan costs {left / fresh:.2f} times a compacted one")
+
+
+def _collect(process: Measured, found: Soak, at: float) -> None:
+    """Note what is left in the driver's JVM after a full collection."""
+    for pid in process.java():
+        told = subprocess.run(["jcmd", str(pid), "GC.class_histogram"], capture_output=True, text=True, check=True)
+        # Its last line: Total, instances, bytes.
+        found.heap.append((round(at, 1), round(int(told.stdout.split()[-1]) / MEBI, 1)))
 
 
 def _trouble(process: Measured) -> list[str]:

@@ -33,4 +33,13 @@ def test_one_scan_that_costs_too_much_is_enough() -> None:
 def test_a_change_that_nobody_saw_a_difference_and_a_commit_that_was_tried_again_are_not_met() -> None:
     found = _soak(0)
     found.unseen, found.inexact, found.trouble, found.scans = 1, "orders: 1 row missing", ["Retrying"], []
-    assert list(found.verdicts().values()) == [False, False, True, True, False]
+    assert list(found.verdicts().values()) == [False, False, True, True, True, False]
+
+
+def test_what_lives_in_the_jvm_may_waver_after_its_warming_up_but_not_grow() -> None:
+    told = "what lives in the JVM doesn't grow"
+    for living, flat in (([90, 140, 160, 150, 155, 158], True), ([90, 140, 160, 170, 180, 190], False)):
+        found = _soak(0)
+        found.heap = [(300.0 * n, float(size)) for n, size in enumerate(living, 1)]
+        verdicts = [(what, met) for what, met in found.verdicts().items() if what.startswith(told)]
+        assert verdicts == [(f"{told}: {', '.join(map(str, living[2:]))} MiB", flat)]
