@@ -20,6 +20,7 @@ from pipelines.sources.postgres.signals import ask_for_snapshot
 from services.capture.continuity import Mark, SourceNow
 from services.capture.errors import NotReady, Refused
 from services.capture.settings import APPLICATION, CaptureSettings
+from services.postgres import said
 from services.stopping import Stop
 
 # A lock that isn't had in time is an OperationalError; so is a server that doesn't answer.
@@ -45,10 +46,10 @@ class Source:
         try:
             return retrying(self._prepare)
         except _PASSING as error:
-            raise NotReady(f"the source isn't ready: {_line(error)}; see `make logs s=source-db`") from None
+            raise NotReady(f"the source isn't ready: {said(error)}; see `make logs s=source-db`") from None
         except psycopg.Error as error:
             raise Refused(
-                f"the source refuses to be prepared: {_line(error)}; "
+                f"the source refuses to be prepared: {said(error)}; "
                 "`python -m services.capture sql` prints what an administrator can run instead"
             ) from None
 
@@ -63,7 +64,7 @@ class Source:
                 row = connection.execute("SELECT lakehouse.prepare_tables(), lakehouse.log_schemas()").fetchone()
                 return (row[0] if row else 0), self._left_out(connection)
         except psycopg.Error as error:
-            raise NotReady(f"the source can't be looked after: {_line(error)}; see `make logs s=source-db`") from None
+            raise NotReady(f"the source can't be looked after: {said(error)}; see `make logs s=source-db`") from None
 
     def snapshot_again(self, tables: frozenset[str]) -> None:
         """Ask the connector to copy these tables as they are now, beside the stream of changes. Raises NotReady."""
@@ -72,7 +73,7 @@ class Source:
                 for name in sorted(tables):
                     ask_for_snapshot(connection, *name.split(".", 1))
         except psycopg.Error as error:
-            raise NotReady(f"the snapshot can't be asked for: {_line(error)}; see `make logs s=source-db`") from None
+            raise NotReady(f"the snapshot can't be asked for: {said(error)}; see `make logs s=source-db`") from None
 
     def tables(self) -> tuple[frozenset[str], frozenset[str]]:
         """The captured tables: those with a key, and those without. Raises NotReady."""
@@ -82,7 +83,7 @@ class Source:
                 unusable = misnamed(self.settings.source_name, read_names(connection, SLOT))
                 found = [classify(s, unusable) for s in states if not s.is_partition]
         except psycopg.Error as error:
-            raise NotReady(f"the source can't be looked at: {_line(error)}; see `make logs s=source-db`") from None
+            raise NotReady(f"the source can't be looked at: {said(error)}; see `make logs s=source-db`") from None
         keyed = frozenset(table.name for table in found if table.mode is Mode.KEYED)
         return keyed, frozenset(table.name for table in found if table.mode is not Mode.LEFT_OUT) - keyed
 
@@ -92,7 +93,7 @@ class Source:
             with self._connect() as connection:
                 row = connection.execute(_LOOK, (SLOT,)).fetchone()
         except psycopg.Error as error:
-            raise NotReady(f"the source can't be looked at: {_line(error)}; see `make logs s=source-db`") from None
+            raise NotReady(f"the source can't be looked at: {said(error)}; see `make logs s=source-db`") from None
         assert row is not None
         system, *marks, written, has_slot, wal_status, confirmed, held = row
         return SourceNow(system, tuple(marks), written, has_slot, wal_status, confirmed, held)
@@ -103,7 +104,7 @@ class Source:
             with self._connect() as connection:
                 row = connection.execute(_MARK).fetchone()
         except psycopg.Error as error:
-            raise NotReady(f"no mark can be left in the source: {_line(error)}; see `make logs s=source-db`") from None
+            raise NotReady(f"no mark can be left in the source: {said(error)}; see `make logs s=source-db`") from None
         assert row is not None
         return Mark(system=row[0], mark=row[1])
 
@@ -115,7 +116,7 @@ class Source:
                     "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = %s", (SLOT,)
                 ).fetchall()
         except psycopg.Error as error:
-            raise NotReady(f"the slot can't be dropped: {_line(error)}; see `make logs s=source-db`") from None
+            raise NotReady(f"the slot can't be dropped: {said(error)}; see `make logs s=source-db`") from None
         return bool(dropped)
 
     def capture(self, excluded: LeftOut) -> Capture:
@@ -157,7 +158,3 @@ SELECT (SELECT system_identifier::text FROM pg_control_system()), b.mark::text, 
        (pg_current_wal_insert_lsn() - '0/0')::bigint, s.slot_name IS NOT NULL, s.wal_status,
        (s.confirmed_flush_lsn - '0/0')::bigint, coalesce(pg_current_wal_lsn() - s.restart_lsn, 0)::bigint
 FROM {HEARTBEAT_TABLE} b LEFT JOIN pg_replication_slots s ON s.slot_name = %s""".encode()
-
-
-def _line(error: psycopg.Error) -> str:
-    return error.diag.message_primary or " ".join(str(error).split())

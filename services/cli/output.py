@@ -20,6 +20,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from pipelines.spec import SpecError
 from quality.errors import ContractError
 from services.errors import LakehouseError
+from services.postgres import said
 from services.verify.errors import NotCaughtUp
 from services.verify.progress import OnProgress
 from services.verify.progress import Progress as Step
@@ -67,7 +68,7 @@ def expected_errors(as_json: bool = False) -> Iterator[None]:
     except (LakehouseError, SpecError, ContractError) as error:
         fail(str(error), UNUSABLE, as_json)
     except psycopg.Error as error:
-        fail(f"PostgreSQL: {str(error).strip()}. See `make status`.", UNUSABLE, as_json)
+        fail(f"PostgreSQL: {said(error)}. See `make status`.", UNUSABLE, as_json)
     except (KafkaException, RESTError, RequestException, duckdb.Error) as error:
         fail(f"{type(error).__module__.split('.')[0]}: {str(error).strip()}. See `make status`.", UNUSABLE, as_json)
 

@@ -12,6 +12,7 @@ import psycopg
 import typer
 
 from services.errors import NotConfigured
+from services.postgres import said
 from services.shop import database, workload
 from services.shop.display import loading, print_load, print_summary, shopping
 from services.shop.load import load as run_load
@@ -86,15 +87,11 @@ def _errors() -> Iterator[Callable[[], ShopSettings]]:
     except NotConfigured as error:
         _fail(str(error))
     except psycopg.OperationalError as error:
-        _fail(f"the shop's database doesn't answer: {_line(error)}; see `make status` and `make logs s=source-db`")
+        _fail(f"the shop's database doesn't answer: {said(error)}; see `make status` and `make logs s=source-db`")
     except psycopg.errors.UndefinedTable as error:
-        _fail(f"{_line(error)}; run `python -m services.shop setup`")
+        _fail(f"{said(error)}; run `python -m services.shop setup`")
     except psycopg.Error as error:
-        _fail(f"the shop's database refuses: {_line(error)}")
-
-
-def _line(error: psycopg.Error) -> str:
-    return error.diag.message_primary or " ".join(str(error).split())
+        _fail(f"the shop's database refuses: {said(error)}")
 
 
 def _fail(message: str) -> None:

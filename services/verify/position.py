@@ -15,6 +15,7 @@ import psycopg
 from psycopg import sql
 from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_exponential
 
+from services.postgres import said
 from services.verify.errors import CannotVerify, NotCaughtUp, Unreachable
 from services.verify.offsets import KafkaOffsets, Offsets, behind
 from services.verify.progress import OnProgress, Progress, silent
@@ -74,8 +75,8 @@ def connect(settings: StackSettings) -> psycopg.Connection:
     try:
         return psycopg.connect(settings.source_conninfo.get_secret_value(), autocommit=True)
     except psycopg.OperationalError as error:
-        reason = str(error).strip().splitlines()[-1]
-        raise Unreachable("PostgreSQL", f"{settings.source_db_host}:{settings.source_db_port}", reason) from None
+        endpoint = f"{settings.source_db_host}:{settings.source_db_port}"
+        raise Unreachable("PostgreSQL", endpoint, said(error)) from None
 
 
 def kafka(settings: StackSettings) -> KafkaOffsets:
