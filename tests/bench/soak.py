@@ -98,7 +98,7 @@ class Soak:
                 worst <= MOST_SCAN,
             f"memory is flat: {grown:+.0f} MiB, noise {noise:.0f} MiB": grown <= 2 * noise,
             f"what lives in the JVM doesn't grow: {', '.join(f'{size:.0f}' for size in living)} MiB":
-                living[-1] <= LIVE_NOISE * living[0],
+                len(living) > 1 and living[-1] <= LIVE_NOISE * living[0],
             f"source and lake are equal: {self.inexact or 'they are'}": self.inexact is None,
         }  # fmt: skip
 

@@ -25,7 +25,7 @@ def test_memory_that_grows_is_told() -> None:
 
 def test_one_scan_that_costs_too_much_is_enough() -> None:
     verdicts = _soak(0).verdicts()
-    assert [what for what, met in verdicts.items() if not met] == [
+    assert [what for what, met in verdicts.items() if not met and "JVM" not in what] == [
         "a scan costs at most 1.2 times a compacted one at any moment: 1.31, median 1.18"
     ]
 
@@ -33,7 +33,7 @@ def test_one_scan_that_costs_too_much_is_enough() -> None:
 def test_a_change_that_nobody_saw_a_difference_and_a_commit_that_was_tried_again_are_not_met() -> None:
     found = _soak(0)
     found.unseen, found.inexact, found.trouble, found.scans = 1, "orders: 1 row missing", ["Retrying"], []
-    assert list(found.verdicts().values()) == [False, False, True, True, True, False]
+    assert list(found.verdicts().values()) == [False, False, True, True, False, False]
 
 
 def test_what_lives_in_the_jvm_may_waver_after_its_warming_up_but_not_grow() -> None:
