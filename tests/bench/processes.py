@@ -76,9 +76,9 @@ class Measured:
         self._sample()
         return self._resident
 
-    def java(self) -> list[int]:
-        """Those of its processes that are JVMs."""
-        return [process.pid for process in self._family() if process.name() == "java"]
+    def living_bytes(self) -> int:
+        """What is left in its JVMs after a full collection, which this makes them do."""
+        return sum(_living(process) for process in self._family() if process.name() == "java")
 
     def forget_peak(self) -> None:
         """Let the peak begin anew."""
@@ -142,3 +142,11 @@ class Measured:
                     continue
             self._resident = resident
             self._peak = max(self._peak, resident)
+
+
+def _living(jvm: psutil.Process) -> int:
+    # The tool of the JDK that it runs on.
+    command = [str(Path(jvm.exe()).with_name("jcmd")), str(jvm.pid), "GC.class_histogram"]
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    # Its last line: Total, instances, bytes.
+    return int(told.split()[-1])

@@ -14,8 +14,8 @@ from tests.bench.targets import verdicts
 METHOD = """\
 Each system reads the same topics, written by Debezium from PostgreSQL, and runs alone; servers, source, workload and
 system share the machine. It is started on a backlog, and is caught up when the last change of each partition can be
-read; then it is started anew and runs under a steady load, of which a larger plan (`full`, `backlog`) leaves out the
-first 45 seconds, for every system alike; and once more under one in which it is killed with SIGKILL. What it used is
+read; then it is started anew and runs under a steady load, of which all but the quick plan leave out the beginning
+(`warm_up_seconds`), for every system alike; and once more under one in which it is killed with SIGKILL. What it used is
 counted over its process and all that it started, of the backlog the start of its process included.
 
 Freshness is measured by PyIceberg, which polls the tables twice a second: of each change, the time from its commit in

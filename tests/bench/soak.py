@@ -9,7 +9,6 @@ these isn't as it should be.
 import json
 import shutil
 import signal
-import subprocess
 import sys
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -241,10 +240,7 @@ def _scan(course: Course, job: Job, watcher: Watcher, found: Soak, at: float) ->
 
 def _collect(process: Measured, found: Soak, at: float) -> None:
     """Note what is left in the driver's JVM after a full collection."""
-    for pid in process.java():
-        told = subprocess.run(["jcmd", str(pid), "GC.class_histogram"], capture_output=True, text=True, check=True)
-        # Its last line: Total, instances, bytes.
-        found.heap.append((round(at, 1), round(int(told.stdout.split()[-1]) / MEBI, 1)))
+    found.heap.append((round(at, 1), round(process.living_bytes() / MEBI, 1)))
 
 
 def _trouble(process: Measured) -> list[str]:
