@@ -42,9 +42,9 @@ def run(
     keep: Annotated[bool, typer.Option(help="Keep the stack's folder.")] = False,
 ) -> None:
     """Measure, print the comparison, write it to .lakehouse/bench. Exit code 1 if this mirror isn't exact."""
-    plan = PLANS[_known("size", [size], PLANS)[0]]
-    named = _known("systems", _split(systems), SYSTEMS) or (QUICK_SYSTEMS if plan is QUICK else list(SYSTEMS))
-    plan = plan.narrowed(_known("workloads", _split(workloads), WORKLOADS), runs)
+    plan = PLANS[known("size", [size], PLANS)[0]]
+    named = known("systems", _split(systems), SYSTEMS) or (QUICK_SYSTEMS if plan is QUICK else list(SYSTEMS))
+    plan = plan.narrowed(known("workloads", _split(workloads), WORKLOADS), runs)
     began, clock = datetime.now(UTC), time.monotonic()
 
     def say(text: str) -> None:
@@ -98,9 +98,10 @@ def _split(text: str) -> list[str]:
     return [name for name in text.replace(",", " ").split() if name]
 
 
-def _known(what: str, names: list[str], known: Collection[str]) -> list[str]:
-    wrong = [name for name in names if name not in known]
+def known(what: str, names: list[str], among: Collection[str]) -> list[str]:
+    """``names``, if there are such; ends the process otherwise, with those that there are."""
+    wrong = [name for name in names if name not in among]
     if wrong:
-        out.print(f"{what}: there is no {', '.join(wrong)}; choose from {', '.join(known)}")
+        out.print(f"{what}: there is no {', '.join(wrong)}; choose from {', '.join(among)}")
         sys.exit(2)
     return names

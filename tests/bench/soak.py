@@ -30,6 +30,7 @@ from tests.bench.lake import Arrival, Watcher
 from tests.bench.plan import Load, Plan
 from tests.bench.processes import Measured
 from tests.bench.reading import current_files, rows
+from tests.bench.runner import known
 from tests.bench.scan import compacted_seconds, scan_seconds
 from tests.bench.stage import Stage
 from tests.bench.systems import SYSTEMS, Job
@@ -109,12 +110,14 @@ def soak(
     rows_before: Annotated[int, typer.Option("--rows", help="Rows of the table at first.")] = 200_000,
     workload: Annotated[str, typer.Option(help=f"Of {', '.join(WORKLOADS)}.")] = "hot-tail",
     system: Annotated[str, typer.Option(help=f"Of {', '.join(OURS)}.")] = "lakehouse",
-    warm_up: Annotated[float, typer.Option(help="Seconds of the load that are left out.")] = 45,
+    warm_up: Annotated[float, typer.Option(min=0, help="Seconds of the load that are left out.")] = 45,
     ask_every: Annotated[float, typer.Option(help="Seconds between two requests for all upkeep.")] = 60,
     seed: Annotated[int, typer.Option()] = 1,
     as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> None:
     """Run it, on a stack of its own."""
+    known("workload", [workload], WORKLOADS)
+    known("system", [system], OURS)
     began = time.monotonic()
 
     def say(text: str) -> None:
