@@ -77,6 +77,8 @@ class BatchMirror:
         self._unheard: set[str] = set()
         # What was left out of the last batch, though that, or one before it, had something for them.
         self._left: set[str] = set()
+        # Since the last batch that left time to spare there was more than a batch could take.
+        self._late = False
         self._pool = ThreadPoolExecutor(TABLES_SIDE_BY_SIDE, thread_name_prefix="table")
         # A session's settings carry one commit's ledger, so a session serves one table at a time.
         self._sessions: SimpleQueue[SparkSession] = SimpleQueue()
@@ -128,18 +130,22 @@ class BatchMirror:
         # What is under way comes in its own time.
         pause = self._pace.end(bool(committed), waiting.keys() - self._aside.busy().keys(), behind)
         idle = not committed and not waiting
-        self._rest(number, committed, pause, idle)
-        if not behind and (pause or idle):
+        spare = not behind and bool(pause or idle)
+        arrived, self._late = self._late and spare, (self._late or behind) and not spare
+        self._rest(number, committed, pause, idle, arrived)
+        if spare:
             self._caught_up.set()
 
-    def _rest(self, number: int, committed: list[str], pause: float, idle: bool) -> None:
-        """Wait until the next batch is due, and keep the tables in order meanwhile."""
+    def _rest(self, number: int, committed: list[str], pause: float, idle: bool, arrived: bool) -> None:
+        """Wait until the next batch is due, and keep the tables in order meanwhile. ``arrived``: it is the first one
+        that leaves time to spare after a backlog.
+        """
         now = time.monotonic()
         for topic in committed:
             self._maintenance.committed(topic)
         busy = self._aside.busy()
         free = {t: mirror for t, mirror in self._tables.items() if t not in busy and not self._holds.held(t)}
-        self._maintenance.run(free, number, now + (IDLE_SECONDS if idle else pause))
+        self._maintenance.run(free, number, now + (IDLE_SECONDS if idle else pause), arrived)
         self._stop.wait(max(0.0, now + pause - time.monotonic()))
 
     def _waiting(self, pending: Iterable[str]) -> dict[str, Positions]:

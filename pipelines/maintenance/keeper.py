@@ -25,7 +25,7 @@ from pipelines.maintenance.plan import (
     Due,
 )
 from pipelines.maintenance.policy import Upkeep
-from pipelines.maintenance.work import Done
+from pipelines.maintenance.work import PIECE_BYTES, Done
 
 
 @dataclass(frozen=True)
@@ -81,14 +81,19 @@ class Keeper:
             found.append(Due(ORPHANS, f"every {self.policy.orphans_every_hours} hours"))
         return [due for due in found if due is not None]
 
-    def do(self, due: Due, table: LakeTable, session: SparkSession, before_expiry: Callable[[], None]) -> Task:
-        """Do one task; ``before_expiry`` keeps what is known from the snapshots that will go. Raises what Iceberg
-        raises; the table is as it was then, or as if the task had been done.
+    def do(
+        self, due: Due, table: LakeTable, session: SparkSession, before_expiry: Callable[[], None],
+        piece: int = PIECE_BYTES,
+    ) -> Task:  # fmt: skip
+        """Do one task; ``before_expiry`` keeps what is known from the snapshots that will go. ``piece``: how many bytes
+        of files a compaction writes anew for what is deleted of them, unless all of it is asked for. Raises what
+        Iceberg raises; the table is as it was then, or as if the task had been done.
         """
         started = time.monotonic()
         before, now = _health(session, table), round(self.clock() * 1000)
         if due.task == COMPACT:
-            done = work.compact(session, table, self.policy, before, self._order(table), whole=due.whole)
+            most = None if due.whole else piece
+            done = work.compact(session, table, self.policy, before, self._order(table), piece=most)
         elif due.task == DELETES:
             done = work.lay_out_deletes(session, table)
         elif due.task == MANIFESTS:

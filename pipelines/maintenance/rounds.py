@@ -16,6 +16,7 @@ from pipelines.maintenance.keeper import Keeper
 from pipelines.maintenance.plan import PURGE, Asked, Due
 from pipelines.maintenance.policy import own_upkeep
 from pipelines.maintenance.record import HISTORY, REQUESTS, Record, Request, Requests
+from pipelines.maintenance.work import ARRIVAL_BYTES, PIECE_BYTES, Done
 from pipelines.spec import Specs
 from pipelines.table import TableMirror
 
@@ -37,22 +38,24 @@ class Maintenance:
         self._keepers: dict[str, Keeper] = {}
         self._commits: Counter[str] = Counter()
         self._looked: dict[str, float] = {}
+        # Those of which the last compaction did a piece.
+        self._unfinished: set[str] = set()
         self._written = self._asked = self._kept = clock()
 
     def committed(self, topic: str) -> None:
         """A table has one more commit."""
         self._commits[topic] += 1
 
-    def run(self, tables: Mapping[str, TableMirror], batch: int, until: float) -> None:
-        """Do what is due, as long as it is before ``until`` by the clock. Raises nothing: what fails is told and tried
-        again another time.
+    def run(self, tables: Mapping[str, TableMirror], batch: int, until: float, arrived: bool = False) -> None:
+        """Do what is due, as long as it is before ``until`` by the clock. ``arrived``: a backlog has just been caught
+        up with, which leaves much to do. Raises nothing: what fails is told and tried again another time.
         """
         try:
-            self._run(tables, batch, until)
+            self._run(tables, batch, until, arrived)
         except Exception as error:
             self._log.warning("maintenance_failed", error=in_a_line(error))
 
-    def _run(self, tables: Mapping[str, TableMirror], batch: int, until: float) -> None:
+    def _run(self, tables: Mapping[str, TableMirror], batch: int, until: float, arrived: bool) -> None:
         now = self._clock()
         if now - self._asked > ASK_EVERY_SECONDS:
             self._asked = now
@@ -66,8 +69,9 @@ class Maintenance:
                 self._look_at_own(name)
         worked = False
         for topic in sorted(tables, key=lambda topic: -self._commits[topic]):
-            if tables[topic].lake_name in asked or self._due(topic, until, worked):
-                worked |= self._look(topic, tables[topic], batch)
+            left = arrived and bool(self._commits[topic])
+            if tables[topic].lake_name in asked or left or self._due(topic, until, worked):
+                worked |= self._look(topic, tables[topic], batch, ARRIVAL_BYTES if left else PIECE_BYTES)
         if self._clock() - self._written > WRITE_EVERY_SECONDS or asked:
             self._record.flush()
             self._written = self._clock()
@@ -78,10 +82,11 @@ class Maintenance:
         if now >= until:
             return not worked and self._commits[topic] >= OVERDUE
         # A mirror that has just started has other things to do first.
-        return self._commits[topic] >= SOON or now - self._looked.setdefault(topic, now) > LOOK_EVERY_SECONDS
+        soon = topic in self._unfinished or self._commits[topic] >= SOON
+        return soon or now - self._looked.setdefault(topic, now) > LOOK_EVERY_SECONDS
 
-    def _look(self, topic: str, mirror: TableMirror, batch: int) -> bool:
-        """Look at a table, and do what it needs. Whether there was anything to do."""
+    def _look(self, topic: str, mirror: TableMirror, batch: int, piece: int) -> bool:
+        """Look at a table, and do what it needs, ``piece`` by piece. Whether there was anything to do."""
         self._commits[topic], self._looked[topic] = 0, self._clock()
         if topic not in self._keepers:
             table = mirror.source_table
@@ -94,8 +99,10 @@ class Maintenance:
                 account.enter_state(account.reached, batch, balanced=True)
 
             needed = keeper.due(account.table, self._session, asked)
-            for due in needed:
-                self._do(keeper, due, account.table, mirror.lake_name, asked_by, tell)
+            done = [self._do(keeper, due, account.table, mirror.lake_name, asked_by, tell, piece) for due in needed]
+        self._unfinished.discard(topic)
+        if any(task.left for task in done):
+            self._unfinished.add(topic)
         if request is not None:
             self._answer(request)
         return bool(needed)
@@ -122,14 +129,16 @@ class Maintenance:
 
     def _do(
         self, keeper: Keeper, due: Due, table: LakeTable | None, name: str, asked_by: str | None,
-        before_expiry: Callable[[], None],
-    ) -> None:  # fmt: skip
+        before_expiry: Callable[[], None], piece: int = PIECE_BYTES,
+    ) -> Done:  # fmt: skip
         assert table is not None
         try:
-            task = keeper.do(due, table, self._session, before_expiry)
+            task = keeper.do(due, table, self._session, before_expiry, piece)
         except Exception as error:
             self._log.warning("task_failed", table=name, task=due.task, why=due.why, error=in_a_line(error))
             self._record.failed(name, due, in_a_line(error), asked_by)
+            return Done()
         else:
             self._log.info("maintained", table=name, task=due.task, why=due.why, **task.told())
             self._record.done(task, asked_by)
+            return task.done

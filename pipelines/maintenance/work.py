@@ -18,8 +18,9 @@ from pipelines.maintenance.plan import BY_FILE, GRANULARITY, HOUR, MINUTE, PURGE
 from pipelines.maintenance.policy import Upkeep
 
 # So much is written anew at once of files that are as large as they shall be, so that a batch doesn't wait for long:
-# what is left is the next compaction's. And so much is one group of Iceberg's action.
-PIECE_BYTES, GROUP_BYTES = 32 * MIB, 256 * MIB
+# what is left is the next compaction's. After a backlog nobody waits for the next batch yet, and the JVM is at its
+# fastest: so much then. And so much is one group of Iceberg's action.
+PIECE_BYTES, ARRIVAL_BYTES, GROUP_BYTES = 32 * MIB, 256 * MIB, 256 * MIB
 MAIN = "main"
 # The tag of the snapshot whose values were counted last.
 COUNTED = "lakehouse-statistics"
@@ -27,23 +28,28 @@ COUNTED = "lakehouse-statistics"
 
 @dataclass(frozen=True)
 class Done:
-    """What a task did: files and bytes (or snapshots) that went, and came in their place."""
+    """What a task did: files and bytes (or snapshots) that went, and came in their place. ``left``: it was a piece of
+    what is to be done, and there is more.
+    """
 
     removed: int = 0
     added: int = 0
     bytes: int = 0
+    left: bool = False
 
     def __add__(self, other: "Done") -> "Done":
-        return Done(self.removed + other.removed, self.added + other.added, self.bytes + other.bytes)
+        return Done(
+            self.removed + other.removed, self.added + other.added, self.bytes + other.bytes, self.left or other.left
+        )
 
 
 def compact(
     session: SparkSession, table: LakeTable, policy: Upkeep, found: Health, order: Sequence[Term],
-    extra: Mapping[str, object] | None = None, whole: bool = False,
+    extra: Mapping[str, object] | None = None, piece: int | None = PIECE_BYTES,
 ) -> Done:  # fmt: skip
-    """Pack small files together, sorted by ``order``, and write files anew of which much is deleted, in one commit; a
-    piece of these, unless it shall be the ``whole``. ``extra``: options of Iceberg's action beyond these. A table that
-    says nothing of how it is read in parts gets what new tables have first.
+    """Pack small files together, sorted by ``order``, and write files anew of which much is deleted, in one commit; of
+    these about so many bytes as a ``piece`` has (None: all), and one file at least. ``extra``: options of Iceberg's
+    action beyond these. A table that says nothing of how it is read in parts gets what new tables have first.
 
     Of which file a row was deleted Iceberg's action doesn't see where deletes are together. So where there are many of
     them they are laid out by file before it, and together again after it, in commits of their own.
@@ -67,8 +73,9 @@ def compact(
     hidden = together and any(part.delete_share > policy.delete_share for part in found.parts or (found,))
     if hidden:
         lay_out_deletes(session, table)
-    in_pieces = not whole and (hidden or not together)
-    threshold = _threshold(table, policy.delete_share) if in_pieces else policy.delete_share
+    threshold = policy.delete_share
+    if piece is not None and (hidden or not together):
+        threshold = _threshold(table, policy.delete_share, piece)
     failpoint("before-compaction")
     action = _actions(session).rewriteDataFiles(table.java)
     if order:
@@ -78,7 +85,8 @@ def compact(
     table.java.refresh()
     removed = int(result.rewrittenDataFilesCount()) + int(result.removedDeleteFilesCount())
     removed += _drop_useless_deletes(session, table)
-    done = Done(removed, int(result.addedDataFilesCount()), int(result.rewrittenBytesCount()))
+    left = threshold > policy.delete_share
+    done = Done(removed, int(result.addedDataFilesCount()), int(result.rewrittenBytesCount()), left)
     if hidden:
         return done + lay_out_deletes(session, table)
     if together:
@@ -86,9 +94,9 @@ def compact(
     return done
 
 
-def _threshold(table: LakeTable, share: float) -> float:
+def _threshold(table: LakeTable, share: float, piece: int) -> float:
     """The share of deleted rows from which on a file is written anew: ``share``, or more where files with less would
-    come to more than a piece with those that have the most. Of deletes that are by file.
+    come to more bytes than a ``piece`` has with those that have the most. Of deletes that are by file.
     """
     if table.java.currentSnapshot() is None:
         return share
@@ -101,10 +109,12 @@ def _threshold(table: LakeTable, share: float) -> float:
                 found.append((min(1.0, gone / file.recordCount()), int(file.fileSizeInBytes())))
     taken, threshold = 0, share
     for deleted, size in sorted(found, reverse=True):
-        if deleted < share or (taken and taken + size > PIECE_BYTES):
-            break
+        if deleted < share:
+            return share
+        if taken and taken + size > piece:
+            return threshold
         taken, threshold = taken + size, deleted
-    return threshold
+    return share
 
 
 def _drop_useless_deletes(session: SparkSession, table: LakeTable) -> int:
@@ -191,7 +201,7 @@ def purge(
     java = table.java
     if java.currentSnapshot() is None:
         return Done()
-    done = compact(session, table, policy, found, order, {"delete-file-threshold": 1}, whole=True)
+    done = compact(session, table, policy, found, order, {"delete-file-threshold": 1}, piece=None)
     for spec in list(java.specs().keySet()):
         java.refresh()
         _actions(session).rewriteManifests(java).specId(int(spec)).execute()

@@ -31,6 +31,8 @@ from tests.integration.stack import CHECKOUT, PYTHON
 
 POLL_SECONDS = 0.5
 KILL_AFTER = 0.25
+# A system that keeps its tables is done with that when it has committed nothing for so long; and so long it has.
+SETTLED_SECONDS, UPKEEP_SECONDS = 20.0, 300.0
 RESTART_FACTOR = 1.5
 MEBI = 1 << 20
 SEED_STEP = 100
@@ -112,13 +114,14 @@ class Course:
         with self.started(system, job) as process:
             first = self.until_visible(process, watcher, targets)
             seconds, cpu = time.time() - process.started, process.cpu_seconds()
+            upkeep = self._kept(system, process, watcher)
             peak = process.peak_bytes()
         found = CatchUp(changes=changes, seconds=seconds, first_visible_seconds=first - process.started,
                         cpu_seconds=cpu, peak_mib=peak / MEBI)  # fmt: skip
         self.say(f"  {system.name}: {found.rows_per_second:,.0f} changes/s, {found.cpu_seconds:,.0f} CPU-s")
         shape = self.look(system, job)
         done = run.model_copy(update={
-            "catch_up": found, "backlog_shape": shape,
+            "catch_up": found, "upkeep": upkeep, "backlog_shape": shape,
             "backlog_amplification": self._amplification(job, watcher.written, changes),
         })  # fmt: skip
         self.say(f"  {system.name}: a scan as left costs {shape.scan_ratio:.2f} times a compacted one's")
@@ -143,16 +146,38 @@ class Course:
                      f"{live.cpu_seconds_per_minute:.0f} CPU-s a minute")  # fmt: skip
             restart = None
             if load.restart_seconds and not system.append_only:
-                restart = self._killed(process, watcher, system, job, load, live)
+                restart, upkeep = self._killed(process, watcher, system, job, load, live)
                 self.say(f"  {system.name}: after kill -9 as fresh as before within {restart.seconds} s")
+            else:
+                upkeep = self._kept(system, process, watcher)
         shape = self.look(system, job)
         kept = None
         if shape.scan_ratio > CHEAP_SCAN and not system.append_only:
             kept = self._compact(system, job)
         return run.model_copy(update={
             "live": live, "live_amplification": self._amplification(job, written, live.changes), "restart": restart,
-            "live_shape": shape, "live_compaction": kept,
+            "live_shape": shape, "live_upkeep": upkeep, "live_compaction": kept,
         })  # fmt: skip
+
+    def _kept(self, system: System, process: Measured, watcher: Watcher) -> Compaction | None:
+        """What a system that keeps its tables does to them from now on, where all is visible, until it has been still
+        for long; None if it does nothing.
+        """
+        if not system.keeps_tables:
+            return None
+        began, cpu_before = time.monotonic(), process.cpu_seconds()
+        last, cpu, seen = began, cpu_before, watcher.written.snapshots
+        while (now := time.monotonic()) - last < SETTLED_SECONDS and now - began < UPKEEP_SECONDS:
+            self.must_run(process)
+            watcher.look()
+            if watcher.written.snapshots > seen:
+                last, cpu, seen = time.monotonic(), process.cpu_seconds(), watcher.written.snapshots
+            time.sleep(POLL_SECONDS)
+        if last == began:
+            return None
+        done = Compaction(seconds=last - began, cpu_seconds=cpu - cpu_before)
+        self.say(f"  {system.name}: its own upkeep took {done.seconds:.1f} s, {done.cpu_seconds:.0f} CPU-s")
+        return done
 
     def _compact(self, system: System, job: Job) -> Compaction:
         compacted = compact(job, system.tables(job), self.folder / "compaction", self.plan.patience)
@@ -197,7 +222,7 @@ class Course:
 
     def _killed(
         self, process: Measured, watcher: Watcher, system: System, job: Job, load: Load, before: Live
-    ) -> Restart:
+    ) -> tuple[Restart, Compaction | None]:
         starts, beyond = job.topics.ends(), self.log_position()
         arrival, killed = Arrival(), 0.0
         current, began = process, time.monotonic()
@@ -213,12 +238,13 @@ class Course:
                     time.sleep(POLL_SECONDS)
                 written, _ = self.told(writer)
             found = self.the_rest(current, watcher, job, arrival, starts, beyond)
+            upkeep = self._kept(system, current, watcher)
         finally:
             if current is not process:
                 current.stop()
         at = caught_up(found, killed, RESTART_FACTOR * before.p95)
         # At the latest when nothing was written any more and all was visible.
-        return Restart(seconds=round((at or max(found.visible)) - killed, 2), changes=written)
+        return Restart(seconds=round((at or max(found.visible)) - killed, 2), changes=written), upkeep
 
     def the_rest(self, process: Measured, watcher: Watcher, job: Job, arrival: Arrival, starts: dict[tuple[str, int],
                   int], beyond: int) -> Ages:  # fmt: skip

@@ -33,7 +33,9 @@ class CatchUp(_Model):
 
 
 class Compaction(_Model):
-    """Iceberg's own rewrite of a table as it was left, until scans cost what a fresh table's do."""
+    """What it took until scans cost what a fresh table's do: Iceberg's own rewrite of a table as it was left; or what a
+    system that keeps its tables did itself, from when all was visible to its last commit.
+    """
 
     seconds: float
     cpu_seconds: float
@@ -100,7 +102,8 @@ Status = Literal["exact", "inexact", "failed", "not installed"]
 class Run(_Model):
     """One system, one workload, once. A run that isn't exact has no figures, only ``why``.
 
-    ``live_compaction``: of the tables as both loads left them, if their scan wasn't cheap.
+    ``upkeep``, ``live_upkeep``: what the system did by itself once the backlog, or both loads, were visible;
+    ``compaction``, ``live_compaction``: of the tables as that left them, if their scan wasn't cheap.
     """
 
     system: str
@@ -109,6 +112,7 @@ class Run(_Model):
     status: Status
     why: str = ""
     catch_up: CatchUp | None = None
+    upkeep: Compaction | None = None
     compaction: Compaction | None = None
     backlog_shape: Shape | None = None
     backlog_amplification: Amplification | None = None
@@ -116,6 +120,7 @@ class Run(_Model):
     restart: Restart | None = None
     live_shape: Shape | None = None
     live_amplification: Amplification | None = None
+    live_upkeep: Compaction | None = None
     live_compaction: Compaction | None = None
 
     @property
@@ -123,20 +128,22 @@ class Run(_Model):
         """From the start until the backlog was there and a scan of it was cheap."""
         if self.catch_up is None or self.backlog_shape is None:
             return None
+        seconds = self.catch_up.seconds + (self.upkeep.seconds if self.upkeep else 0)
         if self.backlog_shape.scan_ratio <= CHEAP_SCAN:
-            return self.catch_up.seconds
-        return None if self.compaction is None else self.catch_up.seconds + self.compaction.seconds
+            return seconds
+        return None if self.compaction is None else seconds + self.compaction.seconds
 
     @property
     def live_cpu_per_million(self) -> float | None:
-        """CPU-seconds for a million live changes, with the least of maintenance that keeps scans cheap: where the
-        loads left them dear, one compaction, shared by all changes of these loads, their warming up included.
+        """CPU-seconds for a million live changes, with the least of maintenance that keeps scans cheap: what the system
+        did after the loads, and where that left scans dear, one compaction, shared by all changes of these loads, their
+        warming up included.
         """
         if self.live is None:
             return None
         changes = self.live.warm_up + self.live.changes + (self.restart.changes if self.restart else 0)
-        kept = self.live_compaction.cpu_seconds / changes * 1e6 if self.live_compaction else 0.0
-        return self.live.cpu_per_million + kept
+        kept = sum(done.cpu_seconds for done in (self.live_upkeep, self.live_compaction) if done)
+        return self.live.cpu_per_million + kept / changes * 1e6
 
 
 class MergePoint(_Model):

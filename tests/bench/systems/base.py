@@ -52,6 +52,8 @@ class System(ABC):
     """It keeps every event; a row's state is found by who reads."""
     beside = False
     """It is shown, but isn't the one to beat: by design it leaves deletes out, and is compared without them."""
+    keeps_tables = False
+    """It compacts its tables by itself while it runs, and is given the time to."""
     freshness: float | None = None
     """What a mirror of ours is asked for, in seconds; None: a peer."""
     component: str | None = None

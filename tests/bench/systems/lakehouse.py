@@ -17,6 +17,7 @@ class Lakehouse(System):
     """`pipelines.mirror` with the settings that `make up` gives it, for the workload's schema."""
 
     name, title = "lakehouse", "this project's mirror"
+    keeps_tables = True
     freshness = 10
     guarantees = (
         "Inserts, updates, deletes, truncates and key changes, exactly once across crashes (offsets in the same "

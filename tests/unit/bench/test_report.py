@@ -98,11 +98,21 @@ def test_a_backlog_is_compacted_only_where_its_scan_is_dear() -> None:
     assert dear.model_copy(update={"compaction": None}).readable_seconds is None
 
 
+def test_a_system_that_keeps_its_tables_is_readable_once_it_has() -> None:
+    kept = run("lakehouse", 10).model_copy(update={"upkeep": Compaction(seconds=3, cpu_seconds=4)})
+    assert kept.readable_seconds == 13
+    still_dear = kept.model_copy(update={"backlog_shape": SHAPE.model_copy(update={"scan_seconds": 1.21})})
+    assert still_dear.readable_seconds == 13 + 5
+    assert still_dear.model_copy(update={"compaction": None}).readable_seconds is None
+
+
 def test_what_keeps_scans_cheap_is_shared_by_the_changes_of_both_loads() -> None:
     alone = run("flink", 10)
     assert alone.live_cpu_per_million == 40
     kept = alone.model_copy(update={"live_compaction": Compaction(seconds=5, cpu_seconds=6)})
     assert kept.live_cpu_per_million == 40 + 6 / (100 + 300) * 1e6
+    itself = kept.model_copy(update={"live_upkeep": Compaction(seconds=2, cpu_seconds=3)})
+    assert itself.live_cpu_per_million == 40 + (6 + 3) / (100 + 300) * 1e6
 
 
 def test_a_peer_that_fails_once_is_not_the_one_to_beat() -> None:

@@ -1,11 +1,12 @@
 """What a table needs, and that nothing it is rewritten by changes its rows or its ledger."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
-from typing import cast
+from typing import Self, cast
 from unittest.mock import patch
 
 import pyarrow.parquet as pq
@@ -20,7 +21,7 @@ from pipelines.iceberg import READING, ROW_GROUPS, Lake
 from pipelines.layout import Layout
 from pipelines.maintenance import health, plan, work
 from pipelines.maintenance.health import MIB, Health
-from pipelines.maintenance.keeper import Keeper
+from pipelines.maintenance.keeper import Keeper, Task
 from pipelines.maintenance.plan import (
     BY_FILE,
     COMPACT,
@@ -38,8 +39,8 @@ from pipelines.maintenance.plan import (
 )
 from pipelines.maintenance.policy import Upkeep, own_upkeep
 from pipelines.maintenance.record import HISTORY, Record
-from pipelines.maintenance.rounds import OVERDUE, Maintenance
-from pipelines.maintenance.work import COUNTED
+from pipelines.maintenance.rounds import OVERDUE, SOON, Maintenance
+from pipelines.maintenance.work import ARRIVAL_BYTES, COUNTED, PIECE_BYTES, Done
 from pipelines.spec import Defaults, Specs
 from pipelines.table import TableMirror
 from tests.unit.pipelines.harness import Topic, create, delete, update
@@ -283,17 +284,18 @@ def test_what_is_written_anew_for_its_deletes_is_written_piece_by_piece(spark: S
     if not together:
         work.lay_out_deletes(spark, account.table)
 
-    def left() -> int:
-        """How many of the files are left after another compaction that is due."""
+    def left() -> tuple[int, list[bool]]:
+        """How many of the files are left after another compaction that is due, and what it says of that."""
         account.look(Lake(spark), "shop", topic.table)
         with patch.object(health, "SMALLEST_TARGET", smallest), patch.object(plan, "MOST_FILES_TOGETHER", 2 + together):
-            for due in keeper.due(account.table, spark):
-                keeper.do(due, account.table, spark, telling(account))
+            tasks = [
+                keeper.do(due, account.table, spark, telling(account), piece=1)
+                for due in keeper.due(account.table, spark)
+            ]
         assert topic.rows() == rows
-        return len(set(files) & set(_data_files(topic)))
+        return len(set(files) & set(_data_files(topic))), [task.done.left for task in tasks]
 
-    with patch.object(work, "PIECE_BYTES", 1):
-        assert [left(), left(), left()] == [2, 1, 1]
+    assert [left(), left(), left()] == [(2, [True]), (1, [False]), (1, [])]
 
 
 def test_deletes_are_kept_together_until_there_are_many_files(spark: SparkSession) -> None:
@@ -470,7 +472,7 @@ def test_where_there_is_no_time_to_spare_one_table_a_round_is_worked_on(
 ) -> None:
     needing, looked = {"a", "b", "c"}, list[str]()
 
-    def look(_: Maintenance, topic: str, _mirror: object, _batch: int) -> bool:
+    def look(_: Maintenance, topic: str, _mirror: object, _batch: int, _piece: int) -> bool:
         looked.append(topic)
         upkeep._commits[topic] = 0
         return topic in needing
@@ -493,3 +495,64 @@ def test_where_there_is_no_time_to_spare_one_table_a_round_is_worked_on(
     all_are_overdue()
     upkeep.run(tables, 1, until=101.0)
     assert looked == ["idle", "a", "b", "c"], "in time all are"
+
+
+class Rounds:
+    """Maintenance of tables that don't exist: which were looked at, and in how large pieces."""
+
+    def __init__(self, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
+        self.looked: list[tuple[str, int]] = []
+        self._tables = {name: cast(TableMirror, _Untouched(f"shop.{name}")) for name in names}
+        self._upkeep = Maintenance(spark, Specs(Defaults(), {}), get_logger(), clock=lambda: 100.0)
+        self.left = True
+        monkeypatch.setattr(Keeper, "due", lambda *_: [plan.Due(COMPACT, "asked for")])
+        monkeypatch.setattr(Keeper, "do", self._do)
+        monkeypatch.setattr(Record, "done", lambda *_: None)
+
+    def run(self, until: float, arrived: bool = False, **commits: int) -> list[tuple[str, int]]:
+        """Another round, after so many commits of each table."""
+        for name, number in commits.items():
+            for _ in range(number):
+                self._upkeep.committed(name)
+        self.looked = []
+        self._upkeep.run(self._tables, 1, until, arrived)
+        return self.looked
+
+    def _do(self, due: plan.Due, table: str, _session: object, _tell: object, piece: int) -> Task:
+        self.looked.append((table, piece))
+        return Task(table, due, Done(left=self.left), Health(), Health(), 0.0)
+
+
+class _Untouched:
+    """What there is of a table where nothing is done with it."""
+
+    def __init__(self, lake_name: str) -> None:
+        self.lake_name, self.source_table, self.table = lake_name, ("shop", lake_name), lake_name
+
+    @contextmanager
+    def between_batches(self, _session: object) -> Iterator[Self]:
+        yield self
+
+
+def test_what_is_left_of_a_compaction_comes_as_soon_as_there_is_time(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rounds = Rounds(spark, monkeypatch, "a", "b")
+    assert rounds.run(until=101.0, a=SOON, b=SOON - 1) == [("shop.a", PIECE_BYTES)]
+    assert rounds.run(until=99.0, a=1) == [], "batches come first"
+    rounds.left = False
+    assert rounds.run(until=101.0) == [("shop.a", PIECE_BYTES)]
+    assert rounds.run(until=101.0) == []
+
+
+def test_after_a_backlog_every_table_that_was_in_it_is_looked_at(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rounds = Rounds(spark, monkeypatch, "a", "b", "c")
+    assert rounds.run(until=101.0, arrived=True, a=1, b=SOON) == [("shop.b", ARRIVAL_BYTES), ("shop.a", ARRIVAL_BYTES)]
+    rounds.left = False
+    assert rounds.run(until=101.0, c=SOON) == [
+        ("shop.c", PIECE_BYTES),
+        ("shop.a", PIECE_BYTES),
+        ("shop.b", PIECE_BYTES),
+    ]
