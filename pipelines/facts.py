@@ -22,6 +22,8 @@ LISTABLE = (*PRUNABLE, "uuid")
 # Of whose values a set makes the same groups as a query does (not so of 0.0 and -0.0), and which Python can hold all of
 # (not so of dates after the year 9999).
 SETTLED = (*LISTABLE, "boolean")
+# An int's and a long's.
+INTEGERS = [(-(1 << bits), (1 << bits) - 1) for bits in (31, 63)]
 # More keys than these cost the planner more than the files that they are not in would cost the merge.
 MOST_LISTED = 200
 # A table so large is sifted for any number of changes, of others it costs less to shuffle them.
@@ -97,7 +99,18 @@ def bounds(facts: Row, shape: TableShape, keys: tuple[str, ...]) -> dict[str, tu
     """
     found = facts.bounds.asDict()
     pairs = {name: (found[f"low {name}"], found[f"high {name}"]) for name in _prunable(shape, keys)}
-    return {name: pair for name, pair in pairs.items() if pair[0] is not None}
+    return {name: apart(*pair) for name, pair in pairs.items() if pair[0] is not None}
+
+
+def apart(low: Any, high: Any) -> tuple[Any, Any]:
+    """Whole numbers moved apart to multiples of a power of two, an eighth to a quarter of their distance, so that they
+    are the same for many batches: Spark makes code of them, which it keeps.
+    """
+    if not isinstance(low, int):
+        return low, high
+    step = 1 << max(0, (high - low).bit_length() - 3)
+    least, most = next(limits for limits in INTEGERS if limits[0] <= low and high <= limits[1])
+    return max(least, low // step * step), min(most, (high // step + 1) * step - 1)
 
 
 def key_among(facts: Row, shape: TableShape, keys: tuple[str, ...]) -> tuple[str, tuple[Any, ...]] | None:

@@ -3,7 +3,7 @@
 import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pyspark.sql import SparkSession
 
@@ -23,9 +23,10 @@ from pipelines.maintenance.plan import (
     STATISTICS,
     Asked,
     Due,
+    Scope,
 )
-from pipelines.maintenance.policy import Upkeep
-from pipelines.maintenance.work import PIECE_BYTES, Done
+from pipelines.maintenance.policy import Upkeep, after_backlog
+from pipelines.maintenance.work import PIECES, Done
 
 
 @dataclass(frozen=True)
@@ -59,8 +60,12 @@ class Keeper:
     _manifests: int = 0
     _swept: float = field(default_factory=time.time)
 
-    def due(self, table: LakeTable | None, session: SparkSession, asked: Asked = Asked.NOTHING) -> list[Due]:
-        """What the table needs, as it was when it was looked up; or what a person has ``asked`` for."""
+    def due(
+        self, table: LakeTable | None, session: SparkSession, asked: Asked = Asked.NOTHING, arrived: bool = False
+    ) -> list[Due]:
+        """What the table needs, as it was when it was looked up; or what a person has ``asked`` for. ``arrived``: a
+        backlog has just come into it.
+        """
         now = round(self.clock() * 1000)
         if table is None or table.snapshot_id is None:
             return []
@@ -68,12 +73,14 @@ class Keeper:
             return [Due(PURGE, "asked for")]
         if asked is Asked.EVERYTHING:
             tasks = [COMPACT, MANIFESTS, EXPIRE, *([STATISTICS] if self._telling(table) else []), ORPHANS]
-            return [Due(task, "asked for", whole=True) for task in tasks]
+            return [Due(task, "asked for", Scope.WHOLE) for task in tasks]
         times = list(table.snapshot_times().values())
-        state = _health(session, table)
+        state, scope = _health(session, table), Scope.ARRIVAL if arrived else Scope.PIECE
+        compaction = plan.compaction(self._policy(scope), state, self._files)
         found = [
             plan.deletes(state, table.properties.get(GRANULARITY)),
-            plan.compaction(self.policy, state, self._files), plan.manifests(self.policy, state, self._manifests),
+            None if compaction is None else replace(compaction, scope=scope),
+            plan.manifests(self.policy, state, self._manifests),
             plan.expiry(self.policy, times, now),
             plan.statistics(self.policy, state, table.counted_at, now) if self._telling(table) else None,
         ]  # fmt: skip
@@ -81,19 +88,15 @@ class Keeper:
             found.append(Due(ORPHANS, f"every {self.policy.orphans_every_hours} hours"))
         return [due for due in found if due is not None]
 
-    def do(
-        self, due: Due, table: LakeTable, session: SparkSession, before_expiry: Callable[[], None],
-        piece: int = PIECE_BYTES,
-    ) -> Task:  # fmt: skip
-        """Do one task; ``before_expiry`` keeps what is known from the snapshots that will go. ``piece``: how many bytes
-        of files a compaction writes anew for what is deleted of them, unless all of it is asked for. Raises what
-        Iceberg raises; the table is as it was then, or as if the task had been done.
+    def do(self, due: Due, table: LakeTable, session: SparkSession, before_expiry: Callable[[], None]) -> Task:
+        """Do one task; ``before_expiry`` keeps what is known from the snapshots that will go. Raises what Iceberg
+        raises; the table is as it was then, or as if the task had been done.
         """
         started = time.monotonic()
         before, now = _health(session, table), round(self.clock() * 1000)
         if due.task == COMPACT:
-            most = None if due.whole else piece
-            done = work.compact(session, table, self.policy, before, self._order(table), piece=most)
+            policy, order, piece = self._policy(due.scope), self._order(table), PIECES[due.scope]
+            done = work.compact(session, table, policy, before, order, piece=piece)
         elif due.task == DELETES:
             done = work.lay_out_deletes(session, table)
         elif due.task == MANIFESTS:
@@ -116,6 +119,9 @@ class Keeper:
             self._manifests = after.manifests
         name = f"{table.namespace}.{table.name}"
         return Task(name, due, done, before, after, time.monotonic() - started)
+
+    def _policy(self, scope: Scope) -> Upkeep:
+        return after_backlog(self.policy) if scope is Scope.ARRIVAL else self.policy
 
     def _order(self, table: LakeTable) -> list[Term]:
         """What the rewritten files of a table are sorted by."""

@@ -32,13 +32,23 @@ class Asked(Enum):
     PURGE = "purge"
 
 
+class Scope(Enum):
+    """How much of a compaction is done at once: a piece, for which batches wait; as much as there is time for once a
+    backlog is caught up with; all of it, however long it takes.
+    """
+
+    PIECE = "piece"
+    ARRIVAL = "arrival"
+    WHOLE = "whole"
+
+
 @dataclass(frozen=True)
 class Due:
-    """A task, and why it is due. ``whole``: all of it at once, however long it takes."""
+    """A task, and why it is due."""
 
     task: str
     why: str
-    whole: bool = False
+    scope: Scope = Scope.PIECE
 
 
 def compaction(policy: Upkeep, found: Health, files_before: int) -> Due | None:

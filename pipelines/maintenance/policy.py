@@ -36,6 +36,13 @@ class Upkeep(BaseModel):
     orphans_every_hours: int = Field(default=24, ge=1)
 
 
+def after_backlog(policy: Upkeep) -> Upkeep:
+    """That of a table into which a backlog has just come: readers come next, and nobody waits for a batch. Whatever a
+    scan of the table pays for is taken out.
+    """
+    return policy.model_copy(update={"delete_share": min(policy.delete_share, 0.01), "files": 2})
+
+
 # How many snapshots the mirror's own tables keep at least.
 OWN_SNAPSHOTS = 20
 

@@ -16,7 +16,7 @@ from pipelines.maintenance.keeper import Keeper
 from pipelines.maintenance.plan import PURGE, Asked, Due
 from pipelines.maintenance.policy import own_upkeep
 from pipelines.maintenance.record import HISTORY, REQUESTS, Record, Request, Requests
-from pipelines.maintenance.work import ARRIVAL_BYTES, PIECE_BYTES, Done
+from pipelines.maintenance.work import Done
 from pipelines.spec import Specs
 from pipelines.table import TableMirror
 
@@ -69,9 +69,9 @@ class Maintenance:
                 self._look_at_own(name)
         worked = False
         for topic in sorted(tables, key=lambda topic: -self._commits[topic]):
-            left = arrived and bool(self._commits[topic])
-            if tables[topic].lake_name in asked or left or self._due(topic, until, worked):
-                worked |= self._look(topic, tables[topic], batch, ARRIVAL_BYTES if left else PIECE_BYTES)
+            filled = arrived and self._commits[topic] > 0
+            if tables[topic].lake_name in asked or filled or self._due(topic, until, worked):
+                worked |= self._look(topic, tables[topic], batch, filled)
         if self._clock() - self._written > WRITE_EVERY_SECONDS or asked:
             self._record.flush()
             self._written = self._clock()
@@ -85,8 +85,8 @@ class Maintenance:
         soon = topic in self._unfinished or self._commits[topic] >= SOON
         return soon or now - self._looked.setdefault(topic, now) > LOOK_EVERY_SECONDS
 
-    def _look(self, topic: str, mirror: TableMirror, batch: int, piece: int) -> bool:
-        """Look at a table, and do what it needs, ``piece`` by piece. Whether there was anything to do."""
+    def _look(self, topic: str, mirror: TableMirror, batch: int, arrived: bool) -> bool:
+        """Look at a table, and do what it needs. Whether there was anything to do."""
         self._commits[topic], self._looked[topic] = 0, self._clock()
         if topic not in self._keepers:
             table = mirror.source_table
@@ -98,8 +98,8 @@ class Maintenance:
             def tell() -> None:
                 account.enter_state(account.reached, batch, balanced=True)
 
-            needed = keeper.due(account.table, self._session, asked)
-            done = [self._do(keeper, due, account.table, mirror.lake_name, asked_by, tell, piece) for due in needed]
+            needed = keeper.due(account.table, self._session, asked, arrived)
+            done = [self._do(keeper, due, account.table, mirror.lake_name, asked_by, tell) for due in needed]
         self._unfinished.discard(topic)
         if any(task.left for task in done):
             self._unfinished.add(topic)
@@ -129,11 +129,11 @@ class Maintenance:
 
     def _do(
         self, keeper: Keeper, due: Due, table: LakeTable | None, name: str, asked_by: str | None,
-        before_expiry: Callable[[], None], piece: int = PIECE_BYTES,
+        before_expiry: Callable[[], None],
     ) -> Done:  # fmt: skip
         assert table is not None
         try:
-            task = keeper.do(due, table, self._session, before_expiry, piece)
+            task = keeper.do(due, table, self._session, before_expiry)
         except Exception as error:
             self._log.warning("task_failed", table=name, task=due.task, why=due.why, error=in_a_line(error))
             self._record.failed(name, due, in_a_line(error), asked_by)

@@ -36,11 +36,12 @@ from pipelines.maintenance.plan import (
     STATISTICS,
     TOGETHER,
     Asked,
+    Scope,
 )
 from pipelines.maintenance.policy import Upkeep, own_upkeep
 from pipelines.maintenance.record import HISTORY, Record
 from pipelines.maintenance.rounds import OVERDUE, SOON, Maintenance
-from pipelines.maintenance.work import ARRIVAL_BYTES, COUNTED, PIECE_BYTES, Done
+from pipelines.maintenance.work import COUNTED, Done
 from pipelines.spec import Defaults, Specs
 from pipelines.table import TableMirror
 from tests.unit.pipelines.harness import Topic, create, delete, update
@@ -274,8 +275,8 @@ def test_what_is_written_anew_for_its_deletes_is_written_piece_by_piece(spark: S
     mirror = topic.mirror()
     for first in (1, 1_001, 2_001):
         topic.apply(mirror, topic.batch([create(n, n, "a" * 20) for n in range(first, first + 1_000)]), first)
-    # Of the files a fifth, a third, and a hundredth.
-    gone = [*range(1, 201), *range(1_001, 1_331), *range(2_001, 2_011)]
+    # Of the files a fifth, a third, and a twenty-fifth.
+    gone = [*range(1, 201), *range(1_001, 1_331), *range(2_001, 2_041)]
     topic.apply(mirror, topic.batch([delete(4_000 + n, n) for n in gone]), 4_000)
     rows, files = topic.rows(), _data_files(topic)
     smallest = Path(files[0].removeprefix("file:")).stat().st_size
@@ -288,14 +289,17 @@ def test_what_is_written_anew_for_its_deletes_is_written_piece_by_piece(spark: S
         """How many of the files are left after another compaction that is due, and what it says of that."""
         account.look(Lake(spark), "shop", topic.table)
         with patch.object(health, "SMALLEST_TARGET", smallest), patch.object(plan, "MOST_FILES_TOGETHER", 2 + together):
-            tasks = [
-                keeper.do(due, account.table, spark, telling(account), piece=1)
-                for due in keeper.due(account.table, spark)
-            ]
+            tasks = [keeper.do(due, account.table, spark, telling(account)) for due in keeper.due(account.table, spark)]
         assert topic.rows() == rows
         return len(set(files) & set(_data_files(topic))), [task.done.left for task in tasks]
 
-    assert [left(), left(), left()] == [(2, [True]), (1, [False]), (1, [])]
+    with patch.dict(work.PIECES, {Scope.PIECE: 1}):
+        assert [left(), left(), left()] == [(2, [True]), (1, [False]), (1, [])]
+    # After a backlog what little is deleted goes, too.
+    account.look(Lake(spark), "shop", topic.table)
+    for due in keeper.due(account.table, spark, arrived=True):
+        task = keeper.do(due, account.table, spark, telling(account))
+    assert (task.due.task, task.after.deleted, task.done.left, topic.rows()) == (COMPACT, 0, False, rows)
 
 
 def test_deletes_are_kept_together_until_there_are_many_files(spark: SparkSession) -> None:
@@ -472,7 +476,7 @@ def test_where_there_is_no_time_to_spare_one_table_a_round_is_worked_on(
 ) -> None:
     needing, looked = {"a", "b", "c"}, list[str]()
 
-    def look(_: Maintenance, topic: str, _mirror: object, _batch: int, _piece: int) -> bool:
+    def look(_: Maintenance, topic: str, _mirror: object, _batch: int, _arrived: bool) -> bool:
         looked.append(topic)
         upkeep._commits[topic] = 0
         return topic in needing
@@ -498,36 +502,39 @@ def test_where_there_is_no_time_to_spare_one_table_a_round_is_worked_on(
 
 
 class Rounds:
-    """Maintenance of tables that don't exist: which were looked at, and in how large pieces."""
+    """Maintenance of tables that don't exist: which were worked on, and how much at once."""
 
     def __init__(self, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
-        self.looked: list[tuple[str, int]] = []
-        self._tables = {name: cast(TableMirror, _Untouched(f"shop.{name}")) for name in names}
-        self._upkeep = Maintenance(spark, Specs(Defaults(), {}), get_logger(), clock=lambda: 100.0)
         self.left = True
-        monkeypatch.setattr(Keeper, "due", lambda *_: [plan.Due(COMPACT, "asked for")])
+        self._worked: list[tuple[str, Scope]] = []
+        self._tables = {name: cast(TableMirror, _Untouched(name)) for name in names}
+        self._upkeep = Maintenance(spark, Specs(Defaults(), {}), get_logger(), clock=lambda: 100.0)
+        monkeypatch.setattr(Keeper, "due", self._due)
         monkeypatch.setattr(Keeper, "do", self._do)
         monkeypatch.setattr(Record, "done", lambda *_: None)
 
-    def run(self, until: float, arrived: bool = False, **commits: int) -> list[tuple[str, int]]:
+    def run(self, until: float, arrived: bool = False, **commits: int) -> list[tuple[str, Scope]]:
         """Another round, after so many commits of each table."""
         for name, number in commits.items():
             for _ in range(number):
                 self._upkeep.committed(name)
-        self.looked = []
+        self._worked = []
         self._upkeep.run(self._tables, 1, until, arrived)
-        return self.looked
+        return self._worked
 
-    def _do(self, due: plan.Due, table: str, _session: object, _tell: object, piece: int) -> Task:
-        self.looked.append((table, piece))
+    def _due(self, _table: str, _session: object, _asked: Asked, arrived: bool) -> list[plan.Due]:
+        return [plan.Due(COMPACT, "always", Scope.ARRIVAL if arrived else Scope.PIECE)]
+
+    def _do(self, due: plan.Due, table: str, _session: object, _tell: object) -> Task:
+        self._worked.append((table, due.scope))
         return Task(table, due, Done(left=self.left), Health(), Health(), 0.0)
 
 
 class _Untouched:
     """What there is of a table where nothing is done with it."""
 
-    def __init__(self, lake_name: str) -> None:
-        self.lake_name, self.source_table, self.table = lake_name, ("shop", lake_name), lake_name
+    def __init__(self, name: str) -> None:
+        self.table, self.lake_name, self.source_table = name, f"shop.{name}", ("public", name)
 
     @contextmanager
     def between_batches(self, _session: object) -> Iterator[Self]:
@@ -538,21 +545,18 @@ def test_what_is_left_of_a_compaction_comes_as_soon_as_there_is_time(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rounds = Rounds(spark, monkeypatch, "a", "b")
-    assert rounds.run(until=101.0, a=SOON, b=SOON - 1) == [("shop.a", PIECE_BYTES)]
+    assert rounds.run(until=101.0, a=SOON, b=SOON - 1) == [("a", Scope.PIECE)]
     assert rounds.run(until=99.0, a=1) == [], "batches come first"
     rounds.left = False
-    assert rounds.run(until=101.0) == [("shop.a", PIECE_BYTES)]
+    assert rounds.run(until=101.0) == [("a", Scope.PIECE)]
     assert rounds.run(until=101.0) == []
 
 
-def test_after_a_backlog_every_table_that_was_in_it_is_looked_at(
+def test_after_a_backlog_every_table_that_it_came_into_is_put_in_order(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rounds = Rounds(spark, monkeypatch, "a", "b", "c")
-    assert rounds.run(until=101.0, arrived=True, a=1, b=SOON) == [("shop.b", ARRIVAL_BYTES), ("shop.a", ARRIVAL_BYTES)]
+    assert rounds.run(until=101.0, arrived=True, a=1, b=SOON) == [("b", Scope.ARRIVAL), ("a", Scope.ARRIVAL)]
     rounds.left = False
-    assert rounds.run(until=101.0, c=SOON) == [
-        ("shop.c", PIECE_BYTES),
-        ("shop.a", PIECE_BYTES),
-        ("shop.b", PIECE_BYTES),
-    ]
+    assert sorted(rounds.run(until=101.0)) == [("a", Scope.PIECE), ("b", Scope.PIECE)]
+    assert rounds.run(until=101.0) == []
