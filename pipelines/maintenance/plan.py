@@ -4,7 +4,7 @@ from bisect import bisect_left
 from collections.abc import Collection, Container, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from enum import Enum
+from enum import Enum, StrEnum
 
 from pipelines.layout import Layout, Term
 from pipelines.maintenance.health import MIB, Health
@@ -32,7 +32,7 @@ class Asked(Enum):
     PURGE = "purge"
 
 
-class Scope(Enum):
+class Scope(StrEnum):
     """How much of a compaction is done at once: a piece, for which batches wait; as much as there is time for once a
     backlog is caught up with; all of it, however long it takes.
     """
