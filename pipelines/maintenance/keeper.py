@@ -3,7 +3,7 @@
 import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from pyspark.sql import SparkSession
 
@@ -23,10 +23,9 @@ from pipelines.maintenance.plan import (
     STATISTICS,
     Asked,
     Due,
-    Scope,
 )
 from pipelines.maintenance.policy import Upkeep, after_backlog
-from pipelines.maintenance.work import PIECES, Done
+from pipelines.maintenance.work import ARRIVAL_BYTES, PIECE_BYTES, Done
 
 
 @dataclass(frozen=True)
@@ -73,13 +72,12 @@ class Keeper:
             return [Due(PURGE, "asked for")]
         if asked is Asked.EVERYTHING:
             tasks = [COMPACT, MANIFESTS, EXPIRE, *([STATISTICS] if self._telling(table) else []), ORPHANS]
-            return [Due(task, "asked for", Scope.WHOLE) for task in tasks]
+            return [Due(task, "asked for", whole=True) for task in tasks]
         times = list(table.snapshot_times().values())
-        state, scope = _health(session, table), Scope.ARRIVAL if arrived else Scope.PIECE
-        compaction = plan.compaction(self._policy(scope), state, self._files)
+        state = _health(session, table)
         found = [
             plan.deletes(state, table.properties.get(GRANULARITY)),
-            None if compaction is None else replace(compaction, scope=scope),
+            plan.compaction(self._policy(arrived), state, self._files),
             plan.manifests(self.policy, state, self._manifests),
             plan.expiry(self.policy, times, now),
             plan.statistics(self.policy, state, table.counted_at, now) if self._telling(table) else None,
@@ -88,15 +86,18 @@ class Keeper:
             found.append(Due(ORPHANS, f"every {self.policy.orphans_every_hours} hours"))
         return [due for due in found if due is not None]
 
-    def do(self, due: Due, table: LakeTable, session: SparkSession, before_expiry: Callable[[], None]) -> Task:
-        """Do one task; ``before_expiry`` keeps what is known from the snapshots that will go. Raises what Iceberg
-        raises; the table is as it was then, or as if the task had been done.
+    def do(
+        self, due: Due, table: LakeTable, session: SparkSession, before_expiry: Callable[[], None],
+        arrived: bool = False,
+    ) -> Task:  # fmt: skip
+        """Do one task; ``before_expiry`` keeps what is known from the snapshots that will go. ``arrived``: as for
+        :meth:`due`. Raises what Iceberg raises; the table is as it was then, or as if the task had been done.
         """
         started = time.monotonic()
         before, now = _health(session, table), round(self.clock() * 1000)
         if due.task == COMPACT:
-            policy, order, piece = self._policy(due.scope), self._order(table), PIECES[due.scope]
-            done = work.compact(session, table, policy, before, order, piece=piece)
+            piece = None if due.whole else ARRIVAL_BYTES if arrived else PIECE_BYTES
+            done = work.compact(session, table, self._policy(arrived), before, self._order(table), piece=piece)
         elif due.task == DELETES:
             done = work.lay_out_deletes(session, table)
         elif due.task == MANIFESTS:
@@ -120,8 +121,9 @@ class Keeper:
         name = f"{table.namespace}.{table.name}"
         return Task(name, due, done, before, after, time.monotonic() - started)
 
-    def _policy(self, scope: Scope) -> Upkeep:
-        return after_backlog(self.policy) if scope is Scope.ARRIVAL else self.policy
+    def _policy(self, arrived: bool) -> Upkeep:
+        """By which it is decided what is compacted."""
+        return after_backlog(self.policy) if arrived else self.policy
 
     def _order(self, table: LakeTable) -> list[Term]:
         """What the rewritten files of a table are sorted by."""

@@ -4,7 +4,7 @@ from bisect import bisect_left
 from collections.abc import Collection, Container, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from enum import Enum, StrEnum
+from enum import Enum
 
 from pipelines.layout import Layout, Term
 from pipelines.maintenance.health import MIB, Health
@@ -32,23 +32,13 @@ class Asked(Enum):
     PURGE = "purge"
 
 
-class Scope(StrEnum):
-    """How much of a compaction is done at once: a piece, for which batches wait; as much as there is time for once a
-    backlog is caught up with; all of it, however long it takes.
-    """
-
-    PIECE = "piece"
-    ARRIVAL = "arrival"
-    WHOLE = "whole"
-
-
 @dataclass(frozen=True)
 class Due:
-    """A task, and why it is due."""
+    """A task, and why it is due. ``whole``: all of it at once, however long it takes."""
 
     task: str
     why: str
-    scope: Scope = Scope.PIECE
+    whole: bool = False
 
 
 def compaction(policy: Upkeep, found: Health, files_before: int) -> Due | None:

@@ -99,7 +99,7 @@ class Maintenance:
                 account.enter_state(account.reached, batch, balanced=True)
 
             needed = keeper.due(account.table, self._session, asked, arrived)
-            done = [self._do(keeper, due, account.table, mirror.lake_name, asked_by, tell) for due in needed]
+            done = [self._do(keeper, due, account.table, mirror.lake_name, asked_by, tell, arrived) for due in needed]
         self._unfinished.discard(topic)
         if any(task.left for task in done):
             self._unfinished.add(topic)
@@ -129,11 +129,11 @@ class Maintenance:
 
     def _do(
         self, keeper: Keeper, due: Due, table: LakeTable | None, name: str, asked_by: str | None,
-        before_expiry: Callable[[], None],
+        before_expiry: Callable[[], None], arrived: bool = False,
     ) -> Done:  # fmt: skip
         assert table is not None
         try:
-            task = keeper.do(due, table, self._session, before_expiry)
+            task = keeper.do(due, table, self._session, before_expiry, arrived)
         except Exception as error:
             self._log.warning("task_failed", table=name, task=due.task, why=due.why, error=in_a_line(error))
             self._record.failed(name, due, in_a_line(error), asked_by)

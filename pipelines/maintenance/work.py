@@ -14,13 +14,13 @@ from pipelines.failpoints import failpoint
 from pipelines.iceberg import READING, LakeTable, strings
 from pipelines.layout import Term
 from pipelines.maintenance.health import MIB, Health
-from pipelines.maintenance.plan import BY_FILE, GRANULARITY, HOUR, MINUTE, PURGED, TOGETHER, Scope, tag
+from pipelines.maintenance.plan import BY_FILE, GRANULARITY, HOUR, MINUTE, PURGED, TOGETHER, tag
 from pipelines.maintenance.policy import Upkeep
 
 # So much is written anew at once of files that are as large as they shall be, so that a batch doesn't wait for long:
-# what is left is the next compaction's. And so much is one group of Iceberg's action.
-PIECES: dict[Scope, int | None] = {Scope.PIECE: 32 * MIB, Scope.ARRIVAL: 256 * MIB, Scope.WHOLE: None}
-GROUP_BYTES = 256 * MIB
+# what is left is the next compaction's. So much where a backlog has just come in, since nobody waits for the next batch
+# yet. And so much is one group of Iceberg's action.
+PIECE_BYTES, ARRIVAL_BYTES, GROUP_BYTES = 32 * MIB, 256 * MIB, 256 * MIB
 MAIN = "main"
 # The tag of the snapshot whose values were counted last.
 COUNTED = "lakehouse-statistics"
@@ -45,7 +45,7 @@ class Done:
 
 def compact(
     session: SparkSession, table: LakeTable, policy: Upkeep, found: Health, order: Sequence[Term],
-    extra: Mapping[str, object] | None = None, piece: int | None = PIECES[Scope.PIECE],
+    extra: Mapping[str, object] | None = None, piece: int | None = PIECE_BYTES,
 ) -> Done:  # fmt: skip
     """Pack small files together, sorted by ``order``, and write files anew of which much is deleted, in one commit; of
     these about so many bytes as a ``piece`` has (None: all), and one file at least. ``extra``: options of Iceberg's

@@ -20,6 +20,7 @@ from pipelines.errors import RetryBatch
 from pipelines.iceberg import READING, ROW_GROUPS, Lake
 from pipelines.layout import Layout
 from pipelines.maintenance import health, plan, work
+from pipelines.maintenance import keeper as keeping
 from pipelines.maintenance.health import MIB, Health
 from pipelines.maintenance.keeper import Keeper, Task
 from pipelines.maintenance.plan import (
@@ -36,7 +37,6 @@ from pipelines.maintenance.plan import (
     STATISTICS,
     TOGETHER,
     Asked,
-    Scope,
 )
 from pipelines.maintenance.policy import Upkeep, own_upkeep
 from pipelines.maintenance.record import HISTORY, Record
@@ -293,12 +293,12 @@ def test_what_is_written_anew_for_its_deletes_is_written_piece_by_piece(spark: S
         assert topic.rows() == rows
         return len(set(files) & set(_data_files(topic))), [task.done.left for task in tasks]
 
-    with patch.dict(work.PIECES, {Scope.PIECE: 1}):
+    with patch.object(keeping, "PIECE_BYTES", 1):
         assert [left(), left(), left()] == [(2, [True]), (1, [False]), (1, [])]
     # After a backlog what little is deleted goes, too.
     account.look(Lake(spark), "shop", topic.table)
     for due in keeper.due(account.table, spark, arrived=True):
-        task = keeper.do(due, account.table, spark, telling(account))
+        task = keeper.do(due, account.table, spark, telling(account), arrived=True)
     assert (task.due.task, task.after.deleted, task.done.left, topic.rows()) == (COMPACT, 0, False, rows)
 
 
@@ -502,18 +502,18 @@ def test_where_there_is_no_time_to_spare_one_table_a_round_is_worked_on(
 
 
 class Rounds:
-    """Maintenance of tables that don't exist: which were worked on, and how much at once."""
+    """Maintenance of tables that don't exist: which were worked on, and whether as after a backlog."""
 
     def __init__(self, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
         self.left = True
-        self._worked: list[tuple[str, Scope]] = []
+        self._worked: list[tuple[str, bool]] = []
         self._tables = {name: cast(TableMirror, _Untouched(name)) for name in names}
         self._upkeep = Maintenance(spark, Specs(Defaults(), {}), get_logger(), clock=lambda: 100.0)
-        monkeypatch.setattr(Keeper, "due", self._due)
+        monkeypatch.setattr(Keeper, "due", lambda *_: [plan.Due(COMPACT, "always")])
         monkeypatch.setattr(Keeper, "do", self._do)
         monkeypatch.setattr(Record, "done", lambda *_: None)
 
-    def run(self, until: float, arrived: bool = False, **commits: int) -> list[tuple[str, Scope]]:
+    def run(self, until: float, arrived: bool = False, **commits: int) -> list[tuple[str, bool]]:
         """Another round, after so many commits of each table."""
         for name, number in commits.items():
             for _ in range(number):
@@ -522,11 +522,8 @@ class Rounds:
         self._upkeep.run(self._tables, 1, until, arrived)
         return self._worked
 
-    def _due(self, _table: str, _session: object, _asked: Asked, arrived: bool) -> list[plan.Due]:
-        return [plan.Due(COMPACT, "always", Scope.ARRIVAL if arrived else Scope.PIECE)]
-
-    def _do(self, due: plan.Due, table: str, _session: object, _tell: object) -> Task:
-        self._worked.append((table, due.scope))
+    def _do(self, due: plan.Due, table: str, _session: object, _tell: object, arrived: bool) -> Task:
+        self._worked.append((table, arrived))
         return Task(table, due, Done(left=self.left), Health(), Health(), 0.0)
 
 
@@ -545,10 +542,10 @@ def test_what_is_left_of_a_compaction_comes_as_soon_as_there_is_time(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rounds = Rounds(spark, monkeypatch, "a", "b")
-    assert rounds.run(until=101.0, a=SOON, b=SOON - 1) == [("a", Scope.PIECE)]
+    assert rounds.run(until=101.0, a=SOON, b=SOON - 1) == [("a", False)]
     assert rounds.run(until=99.0, a=1) == [], "batches come first"
     rounds.left = False
-    assert rounds.run(until=101.0) == [("a", Scope.PIECE)]
+    assert rounds.run(until=101.0) == [("a", False)]
     assert rounds.run(until=101.0) == []
 
 
@@ -556,7 +553,7 @@ def test_after_a_backlog_every_table_that_it_came_into_is_put_in_order(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rounds = Rounds(spark, monkeypatch, "a", "b", "c")
-    assert rounds.run(until=101.0, arrived=True, a=1, b=SOON) == [("b", Scope.ARRIVAL), ("a", Scope.ARRIVAL)]
+    assert rounds.run(until=101.0, arrived=True, a=1, b=SOON) == [("b", True), ("a", True)]
     rounds.left = False
-    assert sorted(rounds.run(until=101.0)) == [("a", Scope.PIECE), ("b", Scope.PIECE)]
+    assert sorted(rounds.run(until=101.0)) == [("a", False), ("b", False)]
     assert rounds.run(until=101.0) == []
