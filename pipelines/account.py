@@ -7,6 +7,7 @@ from pipelines import ledger
 from pipelines.failpoints import failpoint
 from pipelines.iceberg import Lake, LakeTable
 from pipelines.part import Part, Write
+from pipelines.sources.postgres.schema_log import TableVersions
 
 
 class Account:
@@ -25,6 +26,8 @@ class Account:
         """Know nothing any more, as at first."""
         self.table: LakeTable | None = None
         self.partitions = 0
+        # Of what the schema log said then, everything that what is read next comes after is in the table.
+        self.followed = TableVersions()
         self._ledger: ledger.Ledger | None = None
         # What this process has read beyond the ledger, and what it found there that no commit has told yet: nothing
         # but markers of transactions, or records of a topic that has no table because none of them can be used.

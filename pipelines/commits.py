@@ -50,7 +50,8 @@ class Commits:
 
     def make(self, part: Part, resync: Resync | None) -> None:
         """Bring ``part``, which lies beyond the ledger, into the table; ``resync``: the newest one of the topic. Raises
-        KeyChanged where the table has another key by now, and StopPipeline where it can't follow its source.
+        KeyChanged where the schema log has news that come first, and StopPipeline where the table can't follow its
+        source.
         """
         found = self._topic.look_up(part.seen)
         if found.shape is None:
@@ -106,7 +107,7 @@ class Commits:
         if seen.unkeyed and self._table is not None and evolve.is_keyed(self._table):
             self._topic.catch_up()
         versions = self._topic.explained(seen, found.shape)
-        if self._table is not None and rekey.due(self._table, versions):
+        if rekey.has_news(versions, self._account.followed):
             raise KeyChanged
         return versions
 

@@ -31,6 +31,7 @@ class KeyChanges:
     def follow(self, planned: Part, resync: Resync | None) -> None:
         """Follow what is due before ``planned``; ``resync``: the newest one of the topic."""
         account, versions, session = self._account, self._topic.versions(), planned.session
+        account.followed = versions
         if rekey.is_anothers(account.table, versions):
             self._clear(versions, planned, resync)
         for change in rekey.due(account.table, versions):

@@ -14,7 +14,7 @@ from pipelines.sources.postgres.schema_log import TableVersions, Version
 
 
 class KeyChanged(PipelineError):
-    """The records are from after a change of the key that the table hasn't followed yet."""
+    """The schema log tells of a change of the key, or of another table of the name, that hasn't been followed yet."""
 
 
 def is_anothers(table: LakeTable | None, versions: TableVersions) -> bool:
@@ -22,6 +22,13 @@ def is_anothers(table: LakeTable | None, versions: TableVersions) -> bool:
     if versions.replaced_at is None or not versions.versions:
         return False
     return table is None or evolve.relation(table) not in (None, versions.versions[0].relation)
+
+
+def has_news(versions: TableVersions, followed: TableVersions) -> bool:
+    """Whether ``versions`` tell of anything to follow that ``followed`` didn't. A table that isn't in the lake yet
+    can't be asked what it has followed.
+    """
+    return (versions.key_changes, versions.replaced_at) != (followed.key_changes, followed.replaced_at)
 
 
 def due(table: LakeTable | None, versions: TableVersions) -> list[Version]:

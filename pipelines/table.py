@@ -9,7 +9,7 @@ from functools import partial
 
 from pyspark.sql import DataFrame, SparkSession
 
-from pipelines import evolve, ledger
+from pipelines import evolve, ledger, rekey
 from pipelines.account import Account
 from pipelines.assume import ASSUMED_OFFSETS, alike
 from pipelines.audit import audited
@@ -193,6 +193,9 @@ class TableMirror:
 
     def _follow(self, table: LakeTable, planned: Part) -> None:
         versions = self._topic.versions()
+        if rekey.has_news(versions, self._account.followed):
+            # Another table's thread read it since. It is news of the next batch, which begins with it.
+            return
         has = evolve.applied(table, versions)
         wanted = restrained(has, target(None, (), versions, has), self._rules.policy)
         evolve.check_frozen(table, wanted)

@@ -67,6 +67,8 @@ class Log:
 
     def __init__(self) -> None:
         self.versions: list[Version] = []
+        self.unread: list[Version] = []
+        self._looks: int | None = None
 
     def add(
         self, lsn: int, *columns: Attribute, relation: int = 1, reread: bool = False, keys: tuple[int, ...] = (1,)
@@ -76,16 +78,26 @@ class Log:
         self.versions.append(Version(lsn, relation, columns, key, reread, f"at {lsn}"))
 
     def explained(self, schema: str, name: str, _: Any) -> TableVersions:
+        self.catch_up()
         return self.table(schema, name)
 
     def named(self, topic: str) -> tuple[str, str]:
         return table_of(topic, [])
 
     def table(self, schema: str, name: str) -> TableVersions:
+        if self._looks is not None:
+            if self._looks == 0:
+                self.catch_up()
+            self._looks -= 1
         return table_versions(self.versions)
 
+    def hold_back(self, looks: int | None = None) -> None:
+        """What was added last is there, and nobody has read it yet; another table's thread does after so many looks."""
+        self.unread.append(self.versions.pop())
+        self._looks = looks
+
     def catch_up(self) -> None:
-        """Nothing comes here but by ``add``."""
+        self.versions, self.unread = [*self.versions, *self.unread], []
 
 
 class Resyncs:

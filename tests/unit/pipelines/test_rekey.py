@@ -116,6 +116,41 @@ def test_a_table_is_made_whole_from_a_topic_with_several_keys(spark: SparkSessio
     source.topic.assert_ledger_is_whole()
 
 
+@pytest.mark.parametrize("newer_came", [False, True])
+def test_a_key_that_is_told_of_while_the_table_is_being_made(spark: SparkSession, newer_came: bool) -> None:
+    source = Source(spark, ID, DOC, keys=())
+    events = [source.write("c", 1, "one"), source.write("c", 2, "two")]
+    source.alter(ID, DOC)
+    source.topic.schema_log.hold_back()
+    newer = source.write("u", 1, "newest")
+    source.mirrored(*events, *([newer] if newer_came else []))
+    source.mirrored(*([] if newer_came else [newer]))
+    assert source.rows("id", "doc") == [(1, "newest"), (2, "two")]
+    assert _key(source)[0] == ["id"]
+    source.topic.assert_ledger_is_whole()
+
+
+def test_a_key_that_another_thread_reads_of_is_followed_in_the_next_batch(spark: SparkSession) -> None:
+    source = Source(spark, ID, DOC, keys=())
+    source.mirrored(source.write("c", 1, "one"), source.write("c", 2, "two"))
+    source.alter(ID, DOC)
+    source.topic.schema_log.hold_back(looks=2)
+    source.mirrored(schema_changed=True)
+    assert _key(source)[0] == []
+    source.mirrored(schema_changed=True)
+    assert _key(source)[0] == ["id"]
+
+
+def test_another_table_of_the_name_that_is_told_of_while_its_rows_are_read(spark: SparkSession) -> None:
+    source = Source(spark, ID, DOC)
+    source.mirrored(source.write("c", 1, "the former table's"), source.write("c", 2, "the former table's"))
+    source.alter(ID, DOC, NAME, relation=2)
+    source.topic.schema_log.hold_back()
+    source.mirrored(source.write("c", 2, "its own", "a"))
+    assert source.rows("id", "doc", "name") == [(2, "its own", "a")]
+    source.topic.assert_ledger_is_whole()
+
+
 def test_another_table_of_the_name_may_have_another_key(spark: SparkSession) -> None:
     source = Source(spark, ID, NAME)
     source.mirrored(source.write("c", 1, "a"))
