@@ -34,11 +34,25 @@ def compose(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Stack, D
         env.write(f"COMPOSE_PROJECT_NAME={PROJECT}\n")
     project = DockerCompose(stack.folder, build=True, wait=False)
     try:
-        project.start()
-        wait_until(lambda: _ready(project), START_SECONDS)
+        try:
+            project.start()
+            wait_until(lambda: _ready(project), START_SECONDS)
+        except Exception as error:
+            raise AssertionError(f"the stack doesn't start; {_amiss(project)}") from error
         yield stack, project
     finally:
         project.stop(down=True)
+
+
+def _amiss(project: DockerCompose) -> str:
+    """The services that aren't as they should be, and what they said last."""
+    said = []
+    for container in project.get_containers(include_all=True):
+        done = container.Service in ONE_SHOT and container.State == "exited" and not container.ExitCode
+        if container.Health != "healthy" and not done:
+            log = "".join(project.get_logs(container.Service))
+            said.append(f"{container.Service} is {container.State} {container.Health}:\n{log[-4000:]}")
+    return "\n".join(said)
 
 
 def _ready(project: DockerCompose) -> bool:

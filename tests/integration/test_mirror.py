@@ -85,9 +85,8 @@ def test_what_has_piled_up_is_read_again_rather_than_kept(stack: Stack) -> None:
     stack.sql("CREATE TABLE pile (id bigint PRIMARY KEY, note text)", "INSERT INTO pile VALUES (1, 'a')",
               "CREATE TABLE beside (id bigint PRIMARY KEY)", "INSERT INTO beside VALUES (1)")  # fmt: skip
     stack.assert_equal("pile", "beside")
-    stack.faults.on("before-batch", "pause")
-    wait_until(lambda: stack.fired("before-batch"))
-    stack.sql(
+    _fall_behind(
+        stack,
         f"INSERT INTO pile SELECT g, 'a' FROM generate_series(2, {KEPT_OFFSETS}) g",
         "INSERT INTO beside SELECT g FROM generate_series(2, 3000) g",
         "UPDATE pile SET note = 'b' WHERE id % 10 = 0",
@@ -100,8 +99,6 @@ def test_what_has_piled_up_is_read_again_rather_than_kept(stack: Stack) -> None:
         "ALTER TABLE layers DROP COLUMN depth",
         "INSERT INTO layers SELECT g, 'c' FROM generate_series(2000001, 2005000) g",
     )
-    wait_until_published(StackSettings.load(stack.folder / ".env"), Deadline(WAIT_SECONDS))
-    stack.faults.off("before-batch")
     stack.assert_equal("pile", "beside", "layers")
     snapshots = stack.catalog().load_table("shop.pile").snapshots()
     entries = ledger.commits(s.summary.additional_properties for s in snapshots if s.summary is not None)
@@ -117,11 +114,7 @@ def test_a_live_batch_that_goes_on_as_it_was_isn_t_looked_at_first(stack: Stack)
 
     def assumed(*statements: str) -> bool:
         said = _mirror_said(stack)
-        stack.faults.on("before-batch", "pause")
-        wait_until(lambda: stack.fired("before-batch"))
-        stack.sql(*statements)
-        wait_until_published(StackSettings.load(stack.folder / ".env"), Deadline(WAIT_SECONDS))
-        stack.faults.off("before-batch")
+        _fall_behind(stack, *statements)
         stack.assert_equal("steady")
         batches = [line for line in said() if line["event"] == "batch" and "shop.public.steady" in line["rows"]]
         assert sum(line["rows"]["shop.public.steady"] for line in batches) > ASSUMED_OFFSETS
@@ -448,7 +441,8 @@ def test_down_and_up_again_resumes(stack: Stack) -> None:
 
 
 def test_a_lost_checkpoint_makes_a_backlog_that_is_caught_up_in_a_gear_of_its_own(stack: Stack) -> None:
-    stack.sql("CREATE TABLE backlog (id bigint PRIMARY KEY)", "INSERT INTO backlog SELECT generate_series(1, 12000)")
+    stack.sql("CREATE TABLE backlog (id bigint PRIMARY KEY, note text)",
+              "INSERT INTO backlog SELECT g, 'a' FROM generate_series(1, 12000) g")  # fmt: skip
     stack.assert_equal("backlog")
     environment, said = stack.folder / ".env", _mirror_said(stack)
     before = environment.read_text()
@@ -462,8 +456,16 @@ def test_a_lost_checkpoint_makes_a_backlog_that_is_caught_up_in_a_gear_of_its_ow
     try:
         _down_and_up(stack, "after_loss", stack.folder / ".lakehouse/data/mirror/checkpoint")
         wait_until(lambda: len(told("started")) == 2)
+        _fall_behind(stack, "UPDATE backlog SET note = 'b' WHERE id <= 1000",
+                     "INSERT INTO backlog SELECT g, 'c' FROM generate_series(12001, 30000) g")  # fmt: skip
+        wait_until(lambda: any(line["table"] == "shop.backlog" for line in told("maintained")))
     finally:
         environment.write_text(before)
+    # Which is less than is asked of a table that is only followed.
+    compacted = next(line for line in told("maintained") if line["table"] == "shop.backlog")
+    assert (compacted["task"], compacted["why"]) == ("compact", "3% of its rows are deleted")
+    assert [stack.lakehouse("table", "show", "backlog")[kind] for kind in ("data_files", "delete_files")] == [1, 0]
+    stack.assert_equal("backlog")
     high, low = told("started")
     assert len(told("caught_up")) == 1
     assert high["backlog"] > 10_000 >= low["backlog"]
@@ -477,6 +479,15 @@ def _mirror_said(stack: Stack) -> Callable[[], list[dict[str, Any]]]:
     log = stack.folder / ".lakehouse/logs/mirror.log"
     before = len(log.read_text())
     return lambda: [json.loads(line) for line in log.read_text()[before:].splitlines() if line.startswith("{")]
+
+
+def _fall_behind(stack: Stack, *statements: str) -> None:
+    """Have the mirror begin with what the statements write only once it is all in Kafka."""
+    stack.faults.on("before-batch", "pause")
+    wait_until(lambda: stack.fired("before-batch"))
+    stack.sql(*statements)
+    wait_until_published(StackSettings.load(stack.folder / ".env"), Deadline(WAIT_SECONDS))
+    stack.faults.off("before-batch")
 
 
 def _down_and_up(stack: Stack, table: str, but: Path | None = None) -> None:
