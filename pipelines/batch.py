@@ -107,11 +107,13 @@ class BatchMirror:
             pending = free & (brought.topics.keys() | self._left)
             waiting = {} if behind else self._waiting(pending)
             due = {t for t in free if self._is_due(t, t in pending - waiting.keys(), t in altered or decided)}
+            # What holds a table may be a change that it was told of before, and no row.
+            told_of = altered | self._holds.all().keys()
             for t in due & self._audited:
-                self._start_aside(brought, t, planned[t], number, t in altered)
+                self._start_aside(brought, t, planned[t], number, t in told_of)
             jobs = {
                 t: self._pool.submit(
-                    self._one, brought.of(t, planned[t]), brought.seen(t), planned[t], number, t in altered
+                    self._one, brought.of(t, planned[t]), brought.seen(t), planned[t], number, t in told_of
                 )
                 for t in planned
                 if t in due - self._audited

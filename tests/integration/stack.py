@@ -45,6 +45,7 @@ PYTHON = str(CHECKOUT / ".lakehouse/toolchain/venv/bin/python")
 # Tables of which something else is asked than of all.
 SPECS = {
     "patient": "table: public.patient\nfreshness_seconds: 3600\n",
+    "settled": "table: public.settled\nschema_changes: {rename: freeze}\n",
     "laid_out": "table: public.laid_out\nlayout: {partition: ['bucket(2, id)', month(at)], sort: [note]}\n",
 }
 CONTRACTS = {
