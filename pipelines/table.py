@@ -3,7 +3,7 @@
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 
@@ -124,10 +124,12 @@ class TableMirror:
         outcome = planned.outcome
         with outcome.stage("ledger"):
             self._begin(planned)
-        try:
-            self._bring(planned)
-        except KeyChanged:
-            self._bring(planned)
+        brought = False
+        while not brought:
+            # Each time the schema log has told of more.
+            with suppress(KeyChanged):
+                self._bring(planned)
+                brought = True
         if schema_changed and self._table is not None:
             with outcome.stage("evolve"):
                 self._follow(self._table, planned)
