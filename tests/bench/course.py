@@ -22,7 +22,7 @@ from tests.bench.plan import Load, Plan
 from tests.bench.processes import Measured
 from tests.bench.reading import current_files, rows
 from tests.bench.results import CHEAP_SCAN, Amplification, CatchUp, Compaction, Live, Restart, Run, Shape
-from tests.bench.scan import compacted_seconds, scan_seconds, state_of
+from tests.bench.scan import scan_seconds, state_of
 from tests.bench.stage import Stage
 from tests.bench.systems import Job, System
 from tests.bench.topics import Topics
@@ -365,11 +365,12 @@ class Course:
                     continue
                 if not compared.rows:
                     continue
-                fresh, _ = compacted_seconds(duck, self.stage.settings, state, names)
+                left, fresh = scan_seconds(
+                    duck, self.catalog, self.stage.settings, table, names, key, system.append_only
+                )
                 shapes.append(Shape(
                     data_files=len(files.data), delete_files=len(files.positions) + len(files.equality),
-                    deletes=files.deletes, snapshots=len(table.snapshots()), compacted_seconds=fresh,
-                    scan_seconds=scan_seconds(duck, table, names, key, system.append_only),
+                    deletes=files.deletes, snapshots=len(table.snapshots()), compacted_seconds=fresh, scan_seconds=left,
                 ))  # fmt: skip
             duck.close()
         if wrong:

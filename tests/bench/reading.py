@@ -55,32 +55,43 @@ def current_files(table: Table) -> Files:
 
 
 def rows(connection: duckdb.DuckDBPyConnection, table: Table, files: Files, names: Sequence[str]) -> str:
-    """A table expression of the columns ``names``. It stages deletes in tables of the connection first."""
+    """A table expression of the columns ``names``. It stages deletes in tables of the connection first. As engines do,
+    only files that deletes apply to are read against them.
+    """
     if not files.data:
         return f"(SELECT {', '.join(f'NULL AS {quote(name)}' for name in names)} WHERE false)"
-    conditions = []
-    paths = ", ".join(literal(file.file_path) for file, _ in files.data)
-    source = f"read_parquet([{paths}], filename = true, file_row_number = true) p"
+    conditions, gone = [], set()
     if files.positions:
         _stage_positions(connection, table, [file for file, _ in files.positions])
+        gone = {path for (path,) in connection.execute("SELECT DISTINCT file FROM gone_positions").fetchall()}
         conditions.append(
             "NOT EXISTS (SELECT 1 FROM gone_positions d WHERE d.file = p.filename AND d.pos = p.file_row_number)"
         )
     for number, (key, deletes) in enumerate(_by_key(table, files.equality).items()):
-        columns = ", ".join(map(quote, key))
-        connection.execute("DROP TABLE IF EXISTS data_files")
-        connection.execute("CREATE TABLE data_files (file VARCHAR, seq BIGINT)")
-        sequence = pa.table({"file": [f.file_path for f, _ in files.data], "seq": [seq for _, seq in files.data]})
-        connection.register("incoming", sequence)
-        connection.execute("INSERT INTO data_files SELECT * FROM incoming")
-        connection.unregister("incoming")
-        _stage_equality(connection, f"gone_keys_{number}", columns, deletes)
+        _stage_equality(connection, f"gone_keys_{number}", ", ".join(map(quote, key)), deletes)
         same = " AND ".join(f"e.{quote(name)} IS NOT DISTINCT FROM p.{quote(name)}" for name in key)
         conditions.append(f"NOT EXISTS (SELECT 1 FROM gone_keys_{number} e WHERE {same} AND e.seq > f.seq)")
-    if files.equality:
-        source += " JOIN data_files f ON f.file = p.filename"
-    where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-    return f"(SELECT {', '.join(f'p.{quote(name)}' for name in names)} FROM {source}{where})"
+    newest = max((seq for _, seq in files.equality), default=0)
+    touched = [(file.file_path, seq) for file, seq in files.data if file.file_path in gone or seq < newest]
+    whole = [file.file_path for file, _ in files.data if file.file_path not in dict(touched)]
+    columns = ", ".join(f"p.{quote(name)}" for name in names)
+    parts = [f"SELECT {columns} FROM read_parquet([{', '.join(map(literal, whole))}]) p"] if whole else []
+    if touched:
+        paths = ", ".join(literal(path) for path, _ in touched)
+        source = f"read_parquet([{paths}], filename = true, file_row_number = true) p"
+        if files.equality:
+            _stage_sequence(connection, touched)
+            source += " JOIN data_files f ON f.file = p.filename"
+        parts.append(f"SELECT {columns} FROM {source} WHERE {' AND '.join(conditions)}")
+    return f"({' UNION ALL '.join(parts)})"
+
+
+def _stage_sequence(connection: duckdb.DuckDBPyConnection, files: Sequence[tuple[str, int]]) -> None:
+    connection.execute("CREATE OR REPLACE TABLE data_files (file VARCHAR, seq BIGINT)")
+    incoming = pa.table({"file": [path for path, _ in files], "seq": [seq for _, seq in files]})
+    connection.register("incoming", incoming)
+    connection.execute("INSERT INTO data_files SELECT * FROM incoming")
+    connection.unregister("incoming")
 
 
 def _by_key(table: Table, deletes: Iterable[tuple[DataFile, int]]) -> dict[tuple[str, ...], list[tuple[DataFile, int]]]:

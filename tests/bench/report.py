@@ -28,15 +28,16 @@ After the SIGKILL, at a quarter of that load's time, the process is started agai
 what a look shows is again no older than 1.5 times the p95 from before. The next run's backlog has the live changes,
 too.
 
-A scan reads every column of the table as it was left with DuckDB, delete files included, against the same rows in one
-freshly written file on the same store (the median of 5, after one to warm up). Bytes written are those of the data and
-delete files of all commits; a changed byte is one of the changed rows' as PostgreSQL stores them. Compaction is
-Iceberg's own `rewrite_data_files`, run by Spark where a scan costs more than 1.2 times that of the fresh file: after
-the backlog, and once more after the live loads. The start of Spark isn't counted. A system that keeps its tables
-itself, which of these only this mirror does, first has the time to do what it would: until it has committed nothing for
-20 seconds. That is its own upkeep, counted from when all was visible to its last commit; what it does before is part of
-what its process uses. "With maintenance" is the CPU of the live load, and that of the upkeep and the compaction after
-it, shared by all changes of both loads, what was left out included: the least that keeps scans cheap.
+A scan reads every column of the table as it was left, against the same rows in a table of one freshly written file on
+the same store (the medians of 5, in turns, after one to warm up). PyIceberg lists the files of either, and DuckDB reads
+them, those that deletes apply to less these. Bytes written are those of the data and delete files of all commits; a
+changed byte is one of the changed rows' as PostgreSQL stores them. Compaction is Iceberg's own `rewrite_data_files`,
+run by Spark where a scan costs more than 1.2 times that of the fresh table: after the backlog, and once more after the
+live loads. The start of Spark isn't counted. A system that keeps its tables itself, which of these only this mirror
+does, first has the time to do what it would: until it has committed nothing for 20 seconds. That is its own upkeep,
+counted from when all was visible to its last commit; what it does before is part of what its process uses. "With
+maintenance" is the CPU of the live load, and that of the upkeep and the compaction after it, shared by all changes of
+both loads, what was left out included: the least that keeps scans cheap.
 """
 BACKLOG: list[tuple[str, str, Figure]] = [
     ("changes/s", "{:,.0f}", lambda r: r.catch_up and r.catch_up.rows_per_second),

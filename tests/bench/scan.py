@@ -1,10 +1,14 @@
 """What reading a table costs as it was left, against the same rows freshly compacted."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from statistics import median
 
 import duckdb
+from pyarrow.parquet import read_schema
+from pyiceberg.catalog import Catalog
+from pyiceberg.io import load_file_io
 from pyiceberg.table import Table
 
 from services.verify.quoting import literal, quote
@@ -12,7 +16,8 @@ from services.verify.settings import StackSettings
 from tests.bench.reading import current_files, rows
 
 TRIES = 5
-PREFIX = "warehouse/bench-compacted"
+# Of the table that is as fresh as one can be.
+NAMESPACE = "bench_compacted"
 
 
 def state_of(relation: str, key: tuple[str, ...], append_only: bool) -> str:
@@ -25,28 +30,45 @@ def state_of(relation: str, key: tuple[str, ...], append_only: bool) -> str:
 
 
 def scan_seconds(
-    duck: duckdb.DuckDBPyConnection, table: Table, names: list[str], key: tuple[str, ...], append_only: bool
-) -> float:
-    """Median seconds to read these columns of all rows, delete files included."""
+    duck: duckdb.DuckDBPyConnection, catalog: Catalog, settings: StackSettings, table: Table, names: list[str],
+    key: tuple[str, ...], append_only: bool,
+) -> tuple[float, float]:  # fmt: skip
+    """Median seconds to read these columns of all rows as they were left, delete files included; and of the same rows
+    in a table of one freshly written file on the same store. They take turns, since what else runs slows either.
+    """
     wanted = [*names, *(("_op", "_kafka_offset") if append_only else ())]
 
-    def once() -> None:
-        files = current_files(table)
-        _read(duck, state_of(rows(duck, table, files, wanted), key, append_only), names)
+    def state() -> str:
+        return state_of(rows(duck, table, current_files(table), wanted), key, append_only)
 
-    return _median(once)
+    with _freshly_written(duck, catalog, settings, state(), names) as fresh:
+        turns = [
+            (_timed(lambda: _read(duck, state(), names)),
+             _timed(lambda: _read(duck, rows(duck, fresh, current_files(fresh), names), names)))
+            for _ in range(TRIES + 1)
+        ]  # fmt: skip
+    # The first one warms caches for both alike.
+    left, compacted = zip(*turns[1:], strict=True)
+    return median(left), median(compacted)
 
 
-def compacted_seconds(
-    duck: duckdb.DuckDBPyConnection, settings: StackSettings, relation: str, names: list[str]
-) -> tuple[float, int]:
-    """The same of the same rows as one compacted file on the same store; and its bytes."""
-    path = f"s3://{settings.s3_bucket}/{PREFIX}/rows.parquet"
+@contextmanager
+def _freshly_written(
+    duck: duckdb.DuckDBPyConnection, catalog: Catalog, settings: StackSettings, relation: str, names: list[str]
+) -> Iterator[Table]:
+    path, name = f"s3://{settings.s3_bucket}/warehouse/{NAMESPACE}/rows.parquet", (NAMESPACE, "rows")
     outputs = ", ".join(map(quote, names))
     duck.execute(f"COPY (SELECT {outputs} FROM {relation}) TO {literal(path)} (FORMAT parquet, COMPRESSION zstd)")
-    size = duck.execute(f"SELECT sum(total_compressed_size) FROM parquet_metadata({literal(path)})").fetchone()
-    fresh = f"read_parquet([{literal(path)}])"
-    return _median(lambda: _read(duck, fresh, names)), int(size[0] or 0) if size else 0
+    with load_file_io(catalog.properties, path).new_input(path).open() as stream:
+        schema = read_schema(stream)
+    catalog.create_namespace_if_not_exists(NAMESPACE)
+    table = catalog.create_table(name, schema)
+    try:
+        table.add_files([path])
+        yield table
+    finally:
+        catalog.drop_table(name)
+        catalog.drop_namespace(NAMESPACE)
 
 
 def _read(duck: duckdb.DuckDBPyConnection, relation: str, names: list[str]) -> None:
@@ -55,11 +77,7 @@ def _read(duck: duckdb.DuckDBPyConnection, relation: str, names: list[str]) -> N
     duck.execute(f"SELECT count(*), {sums} FROM {relation}").fetchall()
 
 
-def _median(once: Callable[[], None]) -> float:
-    seconds = []
-    for _ in range(TRIES + 1):
-        began = time.monotonic()
-        once()
-        seconds.append(time.monotonic() - began)
-    # The first one warms caches for all alike.
-    return median(seconds[1:])
+def _timed(once: Callable[[], None]) -> float:
+    began = time.monotonic()
+    once()
+    return time.monotonic() - began

@@ -29,9 +29,9 @@ from tests.bench.freshness import Ages, percentile
 from tests.bench.lake import Arrival, Watcher
 from tests.bench.plan import Load, Plan
 from tests.bench.processes import Measured
-from tests.bench.reading import current_files, rows
+from tests.bench.reading import current_files
 from tests.bench.runner import known
-from tests.bench.scan import compacted_seconds, scan_seconds
+from tests.bench.scan import NAMESPACE, scan_seconds
 from tests.bench.stage import Stage
 from tests.bench.systems import SYSTEMS, Job
 from tests.bench.systems.lakehouse import Lakehouse
@@ -219,7 +219,8 @@ def _ask(course: Course, found: Soak) -> None:
 
 
 def _names(course: Course) -> list[str]:
-    return [".".join(name) for namespace in course.catalog.list_namespaces() if namespace[0] != "lakehouse"
+    return [".".join(name) for namespace in course.catalog.list_namespaces()
+            if namespace[0] not in ("lakehouse", NAMESPACE)
             for name in course.catalog.list_tables(namespace)]  # fmt: skip
 
 
@@ -232,9 +233,8 @@ def _scan(course: Course, job: Job, watcher: Watcher, found: Soak, at: float) ->
             if table is None or not current_files(table).data:
                 continue
             names = [column.name for column in table.schema().fields if not column.name.startswith("_")]
-            relation = rows(duck, table, current_files(table), names)
-            fresh += compacted_seconds(duck, course.stage.settings, relation, names)[0]
-            left += scan_seconds(duck, table, names, key, append_only=False)
+            as_left, compacted = scan_seconds(duck, course.catalog, course.stage.settings, table, names, key, False)
+            left, fresh = left + as_left, fresh + compacted
         duck.close()
     if fresh:
         found.scans.append((round(at, 1), round(left / fresh, 3)))
