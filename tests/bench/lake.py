@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyiceberg.catalog import Catalog
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.catalog.rest import SNAPSHOT_LOADING_MODE
 from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 from pyiceberg.manifest import DataFile, DataFileContent, ManifestEntryStatus
 from pyiceberg.table import Table
@@ -40,23 +41,25 @@ class Watcher:
     tables: dict[str, Identifier]
     written: Written = field(default_factory=Written)
     _seen: dict[Identifier, set[int]] = field(default_factory=dict)
-    _pending: dict[Identifier, list[DataFile]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        # To see whether there is anything new its history needn't be read, which grows with every commit.
+        self._newest = load_catalog("newest", **{**self.catalog.properties, SNAPSHOT_LOADING_MODE: "refs"})
 
     def load(self, table: str) -> Table | None:
         """The lake's table, or None while there is none."""
-        try:
-            return self.catalog.load_table(self.tables[table])
-        except (NoSuchTableError, NoSuchNamespaceError):
-            return None
+        return _load(self.catalog, self.tables[table])
 
     def look(self) -> dict[str, tuple[Table, list[DataFile]]]:
         """Source table to the data files that commits have added since the last look."""
         added = {}
         for name, identifier in self.tables.items():
+            seen, newest = self._seen.setdefault(identifier, set()), _load(self._newest, identifier)
+            if newest is None or newest.metadata.current_snapshot_id in seen:
+                continue
             table = self.load(name)
             if table is None:
                 continue
-            seen = self._seen.setdefault(identifier, set())
             fresh = [snapshot for snapshot in table.snapshots() if snapshot.snapshot_id not in seen]
             files = [file for snapshot in fresh for file in self._added(table, snapshot)]
             seen |= {snapshot.snapshot_id for snapshot in fresh}
@@ -83,6 +86,13 @@ class Watcher:
                     vectors.add(entry.data_file.file_path)
                     self.written.delete_files += 1
                     self.written.delete_bytes += size
+
+
+def _load(catalog: Catalog, identifier: Identifier) -> Table | None:
+    try:
+        return catalog.load_table(identifier)
+    except (NoSuchTableError, NoSuchNamespaceError):
+        return None
 
 
 def highest_lsn(table: Table, file: DataFile) -> int | None:
