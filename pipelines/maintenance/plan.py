@@ -95,12 +95,22 @@ def statistics(policy: Upkeep, found: Health, counted: int | None, now: int) -> 
 
 
 def expiry(policy: Upkeep, times: Collection[int], now: int) -> Due | None:
-    """``times``: when the snapshots were made that no branch's end and no tag keeps, and ``now``, in milliseconds."""
-    oldest_first = sorted(times)[: -policy.snapshots]
-    old = bisect_left(oldest_first, now - policy.every_snapshot_minutes * MINUTE)
+    """``times``: when the snapshots were made, and ``now``, in milliseconds."""
+    oldest_first, kept_since = sorted(times)[: -policy.snapshots], keeps_since(policy, times, now)
+    old = bisect_left(oldest_first, kept_since)
     if old < policy.snapshots:
         return None
-    return Due(EXPIRE, f"{old} of {len(times)} snapshots are older than {policy.every_snapshot_minutes} minutes")
+    why = f"are older than {policy.every_snapshot_minutes} minutes"
+    if kept_since > now - policy.every_snapshot_minutes * MINUTE:
+        why = f"are more than the newest {policy.most_snapshots}"
+    return Due(EXPIRE, f"{old} of {len(times)} snapshots {why}")
+
+
+def keeps_since(policy: Upkeep, times: Collection[int], now: int) -> int:
+    """Since when every snapshot is kept, in milliseconds as ``times`` and ``now`` are."""
+    newest = sorted(times)[-policy.most_snapshots :]
+    since = now - policy.every_snapshot_minutes * MINUTE
+    return max(since, newest[0]) if len(newest) == policy.most_snapshots else since
 
 
 def tag(tags: Collection[str], now: int) -> str | None:

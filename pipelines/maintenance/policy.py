@@ -15,7 +15,9 @@ class Upkeep(BaseModel):
     ``manifests``: once so many have come, they are rewritten as few. ``statistics_mib``: of a table that large the
     distinct values of its key and its layout's columns are counted, every ``statistics_every_hours``.
     ``sort``: whether rewritten files are sorted by the key. ``every_snapshot_minutes``: for how long every snapshot is
-    kept; ``snapshots``: and always so many of the newest; ``snapshots_days``: and one an hour for so long, by a tag.
+    kept, but no more than the ``most_snapshots`` newest, since every commit and every reader reads what the table's
+    metadata says of each; ``snapshots``: so many are always kept; ``snapshots_days``: and one an hour for so long, by a
+    tag.
     ``orphans_days``: files that no snapshot knows are deleted at this age; an age that no write and no reader reaches.
     """
 
@@ -31,6 +33,7 @@ class Upkeep(BaseModel):
     statistics_every_hours: int = Field(default=24, ge=1)
     every_snapshot_minutes: int = Field(default=60, ge=5)
     snapshots_days: int = Field(default=7, ge=1)
+    most_snapshots: int = Field(default=500, ge=20)
     snapshots: int = Field(default=20, ge=2)
     orphans_days: int = Field(default=3, ge=1)
     orphans_every_hours: int = Field(default=24, ge=1)

@@ -14,7 +14,7 @@ from pipelines.failpoints import failpoint
 from pipelines.iceberg import READING, LakeTable, strings
 from pipelines.layout import Term
 from pipelines.maintenance.health import MIB, Health
-from pipelines.maintenance.plan import BY_FILE, GRANULARITY, HOUR, MINUTE, PURGED, TOGETHER, tag
+from pipelines.maintenance.plan import BY_FILE, GRANULARITY, HOUR, PURGED, TOGETHER, keeps_since, tag
 from pipelines.maintenance.policy import Upkeep
 
 # So much is written anew at once of files that are as large as they shall be, so that a batch doesn't wait for long:
@@ -182,9 +182,8 @@ def expire(table: LakeTable, policy: Upkeep, now: int) -> Done:
         java.manageSnapshots().createTag(name, java.currentSnapshot().snapshotId()).setMaxRefAgeMs(name, age).commit()
     before = table.snapshot_times()
     failpoint("before-expiry")
-    java.expireSnapshots().expireOlderThan(now - policy.every_snapshot_minutes * MINUTE).retainLast(
-        policy.snapshots
-    ).cleanExpiredFiles(True).commit()
+    since = keeps_since(policy, before.values(), now)
+    java.expireSnapshots().expireOlderThan(since).retainLast(policy.snapshots).cleanExpiredFiles(True).commit()
     failpoint("after-expiry")
     java.refresh()
     return Done(removed=len(before) - len(table.snapshot_times()))

@@ -92,6 +92,20 @@ def test_snapshots_are_given_up_once_there_are_enough_old_ones() -> None:
     assert plan.expiry(POLICY, old, now) is None, "so many are always kept"
 
 
+def test_of_snapshots_that_come_fast_only_so_many_are_kept() -> None:
+    now, policy = 1_000_000 * MINUTE, POLICY.model_copy(update={"most_snapshots": 100})
+    seconds = [now - 1000 * second for second in range(120)]
+    assert plan.keeps_since(policy, seconds, now) == seconds[99]
+    assert plan.expiry(policy, seconds[:-1], now) is None
+    due = plan.expiry(policy, seconds, now)
+    assert due is not None
+    assert due.why == "20 of 120 snapshots are more than the newest 100"
+    assert plan.expiry(POLICY, seconds, now) is None
+    # Of tags that are kept for longer none counts.
+    hours = [now - hour * 60 * MINUTE for hour in range(2, 168)]
+    assert plan.keeps_since(policy, [*hours, *seconds], now) == seconds[99]
+
+
 def test_an_hour_has_one_tag() -> None:
     name = plan.tag([], 0)
     assert name == "hour-19700101T00"
