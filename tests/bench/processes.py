@@ -1,6 +1,7 @@
 """A measured system's process: started, sampled with all that it starts, killed."""
 
 import os
+import re
 import signal
 import subprocess
 import threading
@@ -14,6 +15,8 @@ import psutil
 
 SAMPLE_SECONDS = 0.25
 STOP_SECONDS = 90
+# Where a JVM says that a generation of its heap begins, and where it may end.
+HEAP = re.compile(r"\[0x([0-9a-f]+),(?: 0x[0-9a-f]+,)? 0x([0-9a-f]+)\)")
 
 
 class Measured:
@@ -80,6 +83,10 @@ class Measured:
         """What is left in its JVMs after a full collection, which this makes them do."""
         return sum(_living(process) for process in self._family() if process.name() == "java")
 
+    def native_bytes(self) -> int:
+        """The resident memory of its JVMs that isn't their heap: code, classes, threads, buffers, and what leaks."""
+        return sum(_native(process) for process in self._family() if process.name() == "java")
+
     def forget_peak(self) -> None:
         """Let the peak begin anew."""
         self._peak = 0
@@ -145,8 +152,22 @@ class Measured:
 
 
 def _living(jvm: psutil.Process) -> int:
-    # The tool of the JDK that it runs on.
-    command = [str(Path(jvm.exe()).with_name("jcmd")), str(jvm.pid), "GC.class_histogram"]
-    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     # Its last line: Total, instances, bytes.
-    return int(told.split()[-1])
+    return int(_asked(jvm, "GC.class_histogram").split()[-1])
+
+
+def _native(jvm: psutil.Process) -> int:
+    heap = [(int(low, 16), int(high, 16)) for low, high in HEAP.findall(_asked(jvm, "GC.heap_info"))]
+    assert heap, f"the heap's place isn't known of {jvm}"
+    resident = 0
+    for mapped in jvm.memory_maps(grouped=False):
+        start = int(mapped.addr.partition("-")[0], 16)
+        if not any(low <= start < high for low, high in heap):
+            resident += mapped.rss
+    return resident
+
+
+def _asked(jvm: psutil.Process, what: str) -> str:
+    # By the tool of the JDK that it runs on.
+    command = [str(Path(jvm.exe()).with_name("jcmd")), str(jvm.pid), what]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout

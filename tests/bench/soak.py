@@ -54,13 +54,14 @@ out = Console(highlight=False, soft_wrap=True)
 @dataclass
 class Soak:
     """What was seen. ``memory``: seconds since the beginning, and MiB of the driver with all that it started; ``heap``:
-    the same of what lives in its JVM; ``scans``: seconds, and what a scan cost as a multiple of the same rows
-    compacted; ``asked``: tasks of upkeep that were done.
+    the same of what lives in its JVM; ``native``: and of what it has beside its heap; ``scans``: seconds, and what a
+    scan cost as a multiple of the same rows compacted; ``asked``: tasks of upkeep that were done.
     """
 
     freshness_asked: float
     memory: list[tuple[float, float]] = field(default_factory=list)
     heap: list[tuple[float, float]] = field(default_factory=list)
+    native: list[tuple[float, float]] = field(default_factory=list)
     scans: list[tuple[float, float]] = field(default_factory=list)
     asked: int = 0
     trouble: list[str] = field(default_factory=list)
@@ -88,7 +89,7 @@ class Soak:
         grown, noise = self.growth
         costs = [cost for _, cost in self.scans] or [0.0]
         worst, middle = max(costs), median(costs)
-        living = [size for _, size in self.heap[int(len(self.heap) * WARM_UP) :]] or [0.0]
+        living, native = _settled(self.heap), _settled(self.native)
         return {
             f"fresh within {self.freshness_asked:g} s for 95 % of the changes: {self.p95:.1f} s (p50 {self.p50:.1f} s)":
                 self.p95 <= self.freshness_asked and not self.unseen,
@@ -98,7 +99,9 @@ class Soak:
                 worst <= MOST_SCAN,
             f"memory is flat: {grown:+.0f} MiB, noise {noise:.0f} MiB": grown <= 2 * noise,
             f"what lives in the JVM doesn't grow: {', '.join(f'{size:.0f}' for size in living)} MiB":
-                len(living) > 1 and living[-1] <= LIVE_NOISE * living[0],
+                _flat(living),
+            f"what the JVM has beside its heap doesn't grow: {', '.join(f'{size:.0f}' for size in native)} MiB":
+                _flat(native),
             f"source and lake are equal: {self.inexact or 'they are'}": self.inexact is None,
         }  # fmt: skip
 
@@ -188,6 +191,14 @@ def _soak(
     return found
 
 
+def _settled(sizes: list[tuple[float, float]]) -> list[float]:
+    return [size for _, size in sizes[int(len(sizes) * WARM_UP) :]]
+
+
+def _flat(sizes: list[float]) -> bool:
+    return len(sizes) > 1 and sizes[-1] <= LIVE_NOISE * sizes[0]
+
+
 class Repeated:
     """Something that is begun every so many seconds, unless the last one hasn't ended."""
 
@@ -242,8 +253,9 @@ def _scan(course: Course, job: Job, watcher: Watcher, found: Soak, at: float) ->
 
 
 def _collect(process: Measured, found: Soak, at: float) -> None:
-    """Note what is left in the driver's JVM after a full collection."""
+    """Note what is left in the driver's JVM after a full collection, and what it has beside its heap."""
     found.heap.append((round(at, 1), round(process.living_bytes() / MEBI, 1)))
+    found.native.append((round(at, 1), round(process.native_bytes() / MEBI, 1)))
 
 
 def _trouble(process: Measured) -> list[str]:

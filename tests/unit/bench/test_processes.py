@@ -34,6 +34,9 @@ class Holds {{
 """
 
 
+ALLOCATE = "java.nio.ByteBuffer.allocateDirect("
+
+
 def test_memory_that_a_child_shares_is_counted_once(tmp_path: Path) -> None:
     log = tmp_path / "log"
     with Measured([sys.executable, "-c", FORKS], tmp_path, os.environ, log) as process:
@@ -49,3 +52,14 @@ def test_of_a_jvm_what_was_let_go_of_does_not_live(tmp_path: Path) -> None:
     with Measured(["java", str(source)], tmp_path, os.environ, log) as process:
         WAITING(log.read_text)
         assert HELD_BYTES < process.living_bytes() < 1.5 * HELD_BYTES
+        assert process.native_bytes() < process.resident_bytes() - HELD_BYTES
+
+
+def test_of_a_jvm_what_it_holds_beside_its_heap_is_told(tmp_path: Path) -> None:
+    log, source = tmp_path / "log", tmp_path / "Holds.java"
+    source.write_text(HOLDS.replace("byte[] held", "Object held").replace("new byte[", ALLOCATE).replace("];", ");"))
+    with Measured(["java", "-Xmx64m", f"-XX:MaxDirectMemorySize={3 * HELD_BYTES}", str(source)], tmp_path, os.environ,
+                  log) as process:  # fmt: skip
+        WAITING(log.read_text)
+        assert HELD_BYTES < process.native_bytes() < process.resident_bytes()
+        assert process.living_bytes() < HELD_BYTES / 2

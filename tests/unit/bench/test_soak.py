@@ -8,7 +8,7 @@ WAVE = [0, 30, -20, 10, -30, 20]
 def _soak(per_minute: float) -> Soak:
     memory = [(60.0 * n, 1500 + per_minute * n + WAVE[n % len(WAVE)]) for n in range(60)]
     scans, heap = [(120.0, 1.05), (240.0, 1.31)], [(300.0 * n, 150.0) for n in range(1, 7)]
-    return Soak(10, memory=memory, heap=heap, scans=scans, asked=9, changes=1, rate=1, p50=5, p95=9.5)
+    return Soak(10, memory=memory, heap=heap, native=heap, scans=scans, asked=9, changes=1, rate=1, p50=5, p95=9.5)
 
 
 def test_memory_that_only_wavers_is_flat() -> None:
@@ -33,7 +33,7 @@ def test_one_scan_that_costs_too_much_is_enough() -> None:
 def test_a_change_that_nobody_saw_a_difference_and_a_commit_that_was_tried_again_are_not_met() -> None:
     found = _soak(0)
     found.unseen, found.inexact, found.trouble, found.scans = 1, "orders: 1 row missing", ["Retrying"], []
-    assert list(found.verdicts().values()) == [False, False, True, True, True, False]
+    assert list(found.verdicts().values()) == [False, False, True, True, True, True, False]
 
 
 def test_what_lives_in_the_jvm_may_waver_after_its_warming_up_but_not_grow() -> None:
@@ -49,4 +49,12 @@ def test_one_look_at_what_lives_in_the_jvm_shows_nothing() -> None:
     for heap in ([], [(300.0, 150.0)]):
         found = _soak(0)
         found.heap = heap
-        assert [met for what, met in found.verdicts().items() if "JVM" in what] == [False]
+        assert [met for what, met in found.verdicts().items() if "lives in the JVM" in what] == [False]
+
+
+def test_what_a_jvm_has_beside_its_heap_may_not_grow() -> None:
+    found = _soak(0)
+    found.native = [(300.0 * n, 400.0 + 30 * n) for n in range(1, 7)]
+    assert [what for what, met in found.verdicts().items() if not met and "beside its heap" in what] == [
+        "what the JVM has beside its heap doesn't grow: 490, 520, 550, 580 MiB"
+    ]
