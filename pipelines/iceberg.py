@@ -90,6 +90,11 @@ class LakeTable:
         """Snapshot to when it was made, in milliseconds since 1970."""
         return {int(snapshot.snapshotId()): int(snapshot.timestampMillis()) for snapshot in self._table.snapshots()}
 
+    def untagged_times(self) -> list[int]:
+        """The same of the snapshots that no tag keeps, when they were made."""
+        kept = {int(ref.snapshotId()) for ref in dict(self._table.refs()).values() if ref.isTag()}
+        return [made for snapshot, made in self.snapshot_times().items() if snapshot not in kept]
+
     @property
     def counted_at(self) -> int | None:
         """When the newest snapshot was made that has statistics, in milliseconds since 1970; None: there is none."""

@@ -73,7 +73,7 @@ class Keeper:
         if asked is Asked.EVERYTHING:
             tasks = [COMPACT, MANIFESTS, EXPIRE, *([STATISTICS] if self._telling(table) else []), ORPHANS]
             return [Due(task, "asked for", whole=True) for task in tasks]
-        times = list(table.snapshot_times().values())
+        times = table.untagged_times()
         state = _health(session, table)
         found = [
             plan.deletes(state, table.properties.get(GRANULARITY)),

@@ -95,13 +95,13 @@ def statistics(policy: Upkeep, found: Health, counted: int | None, now: int) -> 
 
 
 def expiry(policy: Upkeep, times: Collection[int], now: int) -> Due | None:
-    """``times``: when the snapshots were made, and ``now``, in milliseconds."""
-    oldest_first, kept_since = sorted(times)[: -policy.snapshots], keeps_since(policy, times, now)
-    old = bisect_left(oldest_first, kept_since)
+    """``times``: when the snapshots were made that no tag keeps, and ``now``, in milliseconds."""
+    since = keeps_since(policy, times, now)
+    old = bisect_left(sorted(times)[: -policy.snapshots], since)
     if old < policy.snapshots:
         return None
     why = f"are older than {policy.every_snapshot_minutes} minutes"
-    if kept_since > now - policy.every_snapshot_minutes * MINUTE:
+    if since > now - policy.every_snapshot_minutes * MINUTE:
         why = f"are more than the newest {policy.most_snapshots}"
     return Due(EXPIRE, f"{old} of {len(times)} snapshots {why}")
 

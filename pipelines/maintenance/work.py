@@ -182,7 +182,7 @@ def expire(table: LakeTable, policy: Upkeep, now: int) -> Done:
         java.manageSnapshots().createTag(name, java.currentSnapshot().snapshotId()).setMaxRefAgeMs(name, age).commit()
     before = table.snapshot_times()
     failpoint("before-expiry")
-    since = keeps_since(policy, before.values(), now)
+    since = keeps_since(policy, table.untagged_times(), now)
     java.expireSnapshots().expireOlderThan(since).retainLast(policy.snapshots).cleanExpiredFiles(True).commit()
     failpoint("after-expiry")
     java.refresh()

@@ -187,6 +187,22 @@ def test_rows_and_ledger_survive_their_upkeep(spark: SparkSession) -> None:
     assert {key: name for key, name, _ in topic.rows()}[1] == "z"
 
 
+def test_what_tags_keep_isn_t_given_up_again_and_again(spark: SparkSession) -> None:
+    topic = Topic(spark)
+    mirror = topic.mirror()
+    for number in range(8):
+        topic.apply(mirror, topic.batch([create(number + 1, number, "a")]), number)
+        if number < 4:
+            table = topic.lake_table()
+            table.java.manageSnapshots().createTag(f"kept {number}", table.snapshot_id).commit()
+    keeper, account = Keeper(Upkeep(snapshots=2, files=100), clock=Later(90)), Account("mirror")
+    account.look(Lake(spark), "shop", topic.table)
+    (due,) = keeper.due(account.table, spark)
+    assert due.task == EXPIRE
+    assert keeper.do(due, account.table, spark, telling(account)).after.snapshots == 6
+    assert keeper.due(account.table, spark) == []
+
+
 def test_a_purge_leaves_no_file_in_which_a_row_was_that_isn_t_there_any_more(spark: SparkSession) -> None:
     topic, policy = Topic(spark), Upkeep()
     mirror = topic.mirror()
