@@ -4,7 +4,7 @@ PyIceberg says which files there are; it reads no equality deletes itself, and D
 for the reason in services/verify/files.py.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import duckdb
@@ -72,12 +72,12 @@ def rows(connection: duckdb.DuckDBPyConnection, table: Table, files: Files, name
         same = " AND ".join(f"e.{quote(name)} IS NOT DISTINCT FROM p.{quote(name)}" for name in key)
         conditions.append(f"NOT EXISTS (SELECT 1 FROM gone_keys_{number} e WHERE {same} AND e.seq > f.seq)")
     newest = max((seq for _, seq in files.equality), default=0)
-    touched = [(file.file_path, seq) for file, seq in files.data if file.file_path in gone or seq < newest]
-    whole = [file.file_path for file, _ in files.data if file.file_path not in dict(touched)]
+    touched = {file.file_path: seq for file, seq in files.data if file.file_path in gone or seq < newest}
+    whole = [file.file_path for file, _ in files.data if file.file_path not in touched]
     columns = ", ".join(f"p.{quote(name)}" for name in names)
     parts = [f"SELECT {columns} FROM read_parquet([{', '.join(map(literal, whole))}]) p"] if whole else []
     if touched:
-        paths = ", ".join(literal(path) for path, _ in touched)
+        paths = ", ".join(map(literal, touched))
         source = f"read_parquet([{paths}], filename = true, file_row_number = true) p"
         if files.equality:
             _stage_sequence(connection, touched)
@@ -86,11 +86,9 @@ def rows(connection: duckdb.DuckDBPyConnection, table: Table, files: Files, name
     return f"({' UNION ALL '.join(parts)})"
 
 
-def _stage_sequence(connection: duckdb.DuckDBPyConnection, files: Sequence[tuple[str, int]]) -> None:
-    connection.execute("CREATE OR REPLACE TABLE data_files (file VARCHAR, seq BIGINT)")
-    incoming = pa.table({"file": [path for path, _ in files], "seq": [seq for _, seq in files]})
-    connection.register("incoming", incoming)
-    connection.execute("INSERT INTO data_files SELECT * FROM incoming")
+def _stage_sequence(connection: duckdb.DuckDBPyConnection, files: Mapping[str, int]) -> None:
+    connection.register("incoming", pa.table({"file": list(files), "seq": list(files.values())}))
+    connection.execute("CREATE OR REPLACE TABLE data_files AS SELECT * FROM incoming")
     connection.unregister("incoming")
 
 

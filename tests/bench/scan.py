@@ -13,6 +13,7 @@ from pyiceberg.table import Table
 
 from services.verify.quoting import literal, quote
 from services.verify.settings import StackSettings
+from tests.bench.lake import drop
 from tests.bench.reading import current_files, rows
 
 TRIES = 5
@@ -67,8 +68,7 @@ def _freshly_written(
         table.add_files([path])
         yield table
     finally:
-        catalog.drop_table(name)
-        catalog.drop_namespace(NAMESPACE)
+        drop(catalog, [NAMESPACE])
 
 
 def _read(duck: duckdb.DuckDBPyConnection, relation: str, names: list[str]) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tenacity import RetryError
 from testcontainers.compose import DockerCompose
 
 from tests.integration.stack import Stack, wait_until
@@ -37,7 +38,7 @@ def compose(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Stack, D
         try:
             project.start()
             wait_until(lambda: _ready(project), START_SECONDS)
-        except Exception as error:
+        except (subprocess.CalledProcessError, RetryError, AssertionError) as error:
             raise AssertionError(f"the stack doesn't start; {_amiss(project)}") from error
         yield stack, project
     finally:
