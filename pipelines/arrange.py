@@ -46,7 +46,7 @@ def lay_out(jvm: Any, table: LakeTable, wanted: Layout) -> list[str]:
 def fixed_columns(table: LakeTable) -> frozenset[str]:
     """The columns that the table is or once was partitioned by: without one of them Iceberg 1.11 can't write to it."""
     specs = table.java.specs()
-    if specs.size() == 1 and not table.java.spec().isPartitioned():
+    if specs.size() == 1 and not table.partitioned:
         return frozenset()
     schema = table.java.schema()
     sources = {f.sourceId() for spec in specs.values() if spec.isPartitioned() for f in spec.fields()}

@@ -142,6 +142,11 @@ class LakeTable:
         return str(self._table.location()), int(self._table.schema().schemaId())
 
     @property
+    def partitioned(self) -> bool:
+        """Whether what is written now goes to partitions."""
+        return bool(self._table.spec().isPartitioned())
+
+    @property
     def rows(self) -> int:
         """Those of its data files, deleted ones included."""
         return int(self.summary.get("total-records", 0))

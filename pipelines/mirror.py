@@ -63,7 +63,7 @@ def main() -> int:
     lease = Lease(settings.kafka_bootstrap, settings.source_name, settings.state_dir, log)
     chosen = gear.choose(settings)
     settings = settings.model_copy(update={"spark_java_options": chosen.java_options})
-    spark = start_session(settings, f"mirror {settings.source_name}")
+    spark = start_session(settings, f"mirror {settings.source_name}", lasting=True)
     spark.sparkContext.setLogLevel("WARN")
     log.info("started", source=settings.source_name, schemas=settings.schemas, spark=settings.spark_master,
              backlog=chosen.backlog, java_options=chosen.java_options)  # fmt: skip

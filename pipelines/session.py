@@ -83,13 +83,16 @@ DRIVER_JAVA_OPTIONS = (
 )
 
 
-def start_session(settings: MirrorSettings, name: str, ui: bool = True) -> SparkSession:
-    """Start a driver, after every earlier driver of this state directory has ended. ``ui``: with Spark's web pages."""
+def start_session(settings: MirrorSettings, name: str, ui: bool = True, lasting: bool = False) -> SparkSession:
+    """Start a driver, after every earlier driver of this state directory has ended. ``ui``: with Spark's web pages.
+    ``lasting``: it runs for days, so its heap is taken at once: what it will have then is seen now.
+    """
     conf = SparkConf().setMaster(settings.spark_master).setAppName(name)
     for key, value in lake_conf(settings).items():
         conf.set(key, value)
     conf.set("spark.sql.shuffle.partitions", str(settings.shuffle_partitions))
-    options = (DRIVER_JAVA_OPTIONS, _archived(settings.class_archive), settings.spark_java_options)
+    heap = f"-Xms{settings.spark_driver_memory} -XX:+AlwaysPreTouch" if lasting else ""
+    options = (DRIVER_JAVA_OPTIONS, heap, _archived(settings.class_archive), settings.spark_java_options)
     conf.set("spark.driver.extraJavaOptions", " ".join(options))
     conf.set("spark.executor.extraJavaOptions", f"{EXECUTOR_JAVA_OPTIONS} {settings.spark_java_options}")
     conf.set("spark.driver.memory", settings.spark_driver_memory)

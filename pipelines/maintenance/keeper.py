@@ -141,7 +141,7 @@ def _keys(table: LakeTable) -> list[str]:
 
 
 def _health(session: SparkSession, table: LakeTable) -> Health:
-    parts = session.table(f"{table.sql_name}.partitions").collect() if table.java.spec().isPartitioned() else []
+    parts = session.table(f"{table.sql_name}.partitions").collect() if table.partitioned else []
     snapshot = table.java.currentSnapshot()
     manifests = 0 if snapshot is None else int(snapshot.allManifests(table.java.io()).size())
     return health(table.summary, len(table.snapshot_times()), manifests, (part.asDict() for part in parts))
