@@ -15,8 +15,9 @@ from pipelines.settings import MirrorSettings
 from pipelines.sources.postgres.capture import HEARTBEAT_TABLE, SCHEMA_CHANGES
 from pipelines.sources.postgres.names import escaped
 
-# So many records are a task's, of the Kafka partitions that have more.
-TASK_RECORDS = 50_000
+# So many records are a task's, of the Kafka partitions that have more: a batch of a million in three of them is 24
+# tasks, which most numbers of cores share evenly.
+TASK_RECORDS = 42_000
 OPTIONS = {
     # Where offsets are gone that were asked for, the read fails: never skip.
     "failOnDataLoss": "true",
