@@ -4,7 +4,6 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import asdict
 from queue import SimpleQueue
 from threading import Event
 
@@ -19,7 +18,7 @@ from pipelines.failpoints import failpoint
 from pipelines.history import TopicHistory
 from pipelines.holds import Holds
 from pipelines.intake import Brought, Intake
-from pipelines.ledger import Counts, Ledger, Positions, Ranges, size, some
+from pipelines.ledger import Ledger, Positions, Ranges, size, some
 from pipelines.maintenance.rounds import Maintenance
 from pipelines.pace import Pace
 from pipelines.parking import Parking
@@ -29,6 +28,7 @@ from pipelines.position import PositionPublisher, told
 from pipelines.profile import TopicProfile
 from pipelines.protect import Vault
 from pipelines.registry import SchemaRegistry
+from pipelines.report import batch_line
 from pipelines.resyncs import Resyncs
 from pipelines.rules import Rules
 from pipelines.settings import MirrorSettings
@@ -127,7 +127,7 @@ class BatchMirror:
         self._publisher.publish(told(ends, self._holds.all(), waiting))
         if any(outcome.rows or outcome.reread or outcome.schema_changes or outcome.swept for outcome in outcomes):
             failpoint("before-checkpoint")
-            self._report(number, outcomes, profiled - started, time.monotonic() - started)
+            self._log.info("batch", **batch_line(number, outcomes, profiled - started, time.monotonic() - started))
         committed = [outcome.topic for outcome in outcomes if outcome.committed]
         # What is under way comes in its own time.
         pause = self._pace.end(bool(committed), waiting.keys() - self._aside.busy().keys(), behind)
@@ -273,30 +273,3 @@ class BatchMirror:
             yield session
         finally:
             self._sessions.put(session)
-
-    def _report(self, number: int, outcomes: list[Outcome], profile_s: float, total_s: float) -> None:
-        stages: dict[str, int] = {"profile": round(profile_s * 1000)}
-        for outcome in outcomes:
-            for stage, ms in outcome.ms.items():
-                stages[stage] = stages.get(stage, 0) + ms
-        counts = sum((outcome.counts for outcome in outcomes), start=Counts())
-        oldest = min((o.oldest_commit for o in outcomes if o.oldest_commit is not None), default=None)
-        now = time.time()
-        self._log.info(
-            "batch",
-            batch=number,
-            rows={o.topic: o.rows + o.reread for o in sorted(outcomes, key=lambda o: o.topic) if o.rows or o.reread},
-            **asdict(counts),
-            schema_changes={o.topic: o.schema_changes for o in outcomes if o.schema_changes},
-            layout={o.topic: o.layout for o in outcomes if o.layout},
-            described={o.topic: o.described for o in outcomes if o.described},
-            broken={o.topic: o.broken for o in outcomes if o.broken},
-            skipped=sum(outcome.skipped for outcome in outcomes),
-            reread=sum(outcome.reread for outcome in outcomes),
-            swept={o.topic: o.swept for o in outcomes if o.swept},
-            assumed=sorted(o.topic for o in outcomes if o.assumed),
-            tables_committed=sum(outcome.committed for outcome in outcomes),
-            ms=round(total_s * 1000),
-            stage_ms=stages,
-            lag_ms=None if oldest is None else round((now - oldest) * 1000),
-        )
