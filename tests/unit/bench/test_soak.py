@@ -8,7 +8,9 @@ WAVE = [0, 30, -20, 10, -30, 20]
 def _soak(per_minute: float) -> Soak:
     memory = [(60.0 * n, 1500 + per_minute * n + WAVE[n % len(WAVE)]) for n in range(60)]
     scans, heap = [(120.0, 1.05), (240.0, 1.31)], [(300.0 * n, 150.0) for n in range(1, 7)]
-    return Soak(10, memory=memory, heap=heap, native=heap, scans=scans, asked=9, changes=1, rate=1, p50=5, p95=9.5)
+    return Soak(
+        10, memory=memory, heap=heap, native=heap, scans=scans, asks=3, asked=9, changes=1, rate=1, p50=5, p95=9.5
+    )
 
 
 def test_memory_that_only_wavers_is_flat() -> None:
@@ -34,6 +36,13 @@ def test_a_change_that_nobody_saw_a_difference_and_a_commit_that_was_tried_again
     found = _soak(0)
     found.unseen, found.inexact, found.trouble, found.scans = 1, "orders: 1 row missing", ["Retrying"], []
     assert list(found.verdicts().values()) == [False, False, True, True, True, True, False]
+
+
+def test_upkeep_that_was_asked_for_and_never_done_is_not_met() -> None:
+    for asks, met in ((3, False), (0, True)):
+        found = _soak(0)
+        found.asks, found.asked = asks, 0
+        assert [met for what, met in found.verdicts().items() if what.startswith("no commit failed")] == [met]
 
 
 def test_what_lives_in_the_jvm_may_waver_after_its_warming_up_but_not_grow() -> None:
