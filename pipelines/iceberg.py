@@ -9,6 +9,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from pipelines.identifiers import quote_path
+from pipelines.layout import GRANULARITY, TOGETHER
 from pipelines.session import CATALOG
 
 # Engines share a file's reading out by its row groups, and leave out those that hold nothing of what is asked for.
@@ -20,7 +21,7 @@ READING = {ROW_GROUPS: str(16 << 20), OPENING: str(256 << 10)}
 TABLE_PROPERTIES = {
     "format-version": "2",
     # Until it has many files (see pipelines.maintenance.plan.deletes).
-    "write.delete.granularity": "partition",
+    GRANULARITY: TOGETHER,
     "write.merge.mode": "merge-on-read",
     "write.update.mode": "merge-on-read",
     "write.delete.mode": "merge-on-read",
@@ -140,6 +141,11 @@ class LakeTable:
     def identity(self) -> tuple[str, int]:
         """Which table it is, and which of its schemas it has now."""
         return str(self._table.location()), int(self._table.schema().schemaId())
+
+    @property
+    def deletes_together(self) -> bool:
+        """Whether the deletes of a partition are written to one file, not to one for each data file."""
+        return self.properties.get(GRANULARITY) == TOGETHER
 
     @property
     def partitioned(self) -> bool:

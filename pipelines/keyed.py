@@ -114,4 +114,6 @@ def _settings(changes: Changes, one_task: bool) -> Mapping[str, str]:
         return FEW_ROWS
     if not part.many:
         return PLANNED_ONCE
-    return NO_SETTINGS if changes.table.partitioned else WRITTEN_IN_PLACE
+    # Otherwise each task would write to each partition, or deletes for each data file.
+    alone = changes.table.deletes_together and not changes.table.partitioned
+    return WRITTEN_IN_PLACE if alone else NO_SETTINGS

@@ -9,14 +9,13 @@ from pyspark.sql import SparkSession
 
 from pipelines.evolve import KEY_COLUMNS
 from pipelines.iceberg import LakeTable
-from pipelines.layout import Layout, Term
+from pipelines.layout import GRANULARITY, Layout, Term
 from pipelines.maintenance import plan, work
 from pipelines.maintenance.health import Health, health
 from pipelines.maintenance.plan import (
     COMPACT,
     DELETES,
     EXPIRE,
-    GRANULARITY,
     MANIFESTS,
     ORPHANS,
     PURGE,

@@ -6,14 +6,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
 
-from pipelines.layout import Layout, Term
+from pipelines.layout import BY_FILE, TOGETHER, Layout, Term
 from pipelines.maintenance.health import MIB, Health
 from pipelines.maintenance.policy import Upkeep
 
 COMPACT, MANIFESTS, EXPIRE, ORPHANS = "compact", "rewrite manifests", "expire", "remove orphans"
 STATISTICS = "count values"
-# How positions of deleted rows are kept: those of a commit and partition in one file, or of each data file by itself.
-DELETES, GRANULARITY, TOGETHER, BY_FILE = "lay out deletes", "write.delete.granularity", "partition", "file"
+DELETES = "lay out deletes"
 # A reader of one data file reads all that was deleted from its partition, where that is together.
 MOST_FILES_TOGETHER = 32
 # Nothing of what was deleted or changed is left in any file: for the right to erasure. The table property says when

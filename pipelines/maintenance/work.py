@@ -12,9 +12,9 @@ from pyspark.sql import SparkSession
 from pipelines.arrange import sort_order
 from pipelines.failpoints import failpoint
 from pipelines.iceberg import READING, LakeTable, strings
-from pipelines.layout import Term
+from pipelines.layout import BY_FILE, GRANULARITY, TOGETHER, Term
 from pipelines.maintenance.health import MIB, Health
-from pipelines.maintenance.plan import BY_FILE, GRANULARITY, HOUR, PURGED, TOGETHER, keeps_since, tag
+from pipelines.maintenance.plan import HOUR, PURGED, keeps_since, tag
 from pipelines.maintenance.policy import Upkeep
 
 # So much is written anew at once of files that are as large as they shall be, so that a batch doesn't wait for long:
@@ -69,7 +69,7 @@ def compact(
         "use-starting-sequence-number": "false",
         **(extra or {}),
     }  # fmt: skip
-    together = table.properties.get(GRANULARITY) == TOGETHER and table.java.currentSnapshot() is not None
+    together = table.deletes_together and table.java.currentSnapshot() is not None
     hidden = together and any(part.delete_share > policy.delete_share for part in found.parts or (found,))
     if hidden:
         lay_out_deletes(session, table)
@@ -137,8 +137,7 @@ def _drop_useless_deletes(session: SparkSession, table: LakeTable) -> int:
 
 def lay_out_deletes(session: SparkSession, table: LakeTable) -> Done:
     """From now on the positions of deleted rows are kept the other way, and those that there are from now on, too."""
-    now = table.properties.get(GRANULARITY)
-    table.set_properties({GRANULARITY: BY_FILE if now == TOGETHER else TOGETHER})
+    table.set_properties({GRANULARITY: BY_FILE if table.deletes_together else TOGETHER})
     table.refresh()
     return _rewritten_deletes(session, table, {"rewrite-all": "true"})
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table
 
+from pipelines.layout import GRANULARITY
 from pipelines.maintenance import plan
 from pipelines.maintenance.health import MIB, Health, health
 from pipelines.maintenance.plan import Due
@@ -67,7 +68,7 @@ def need_of(table: Table, specs: Specs) -> Need:
     counted = plan.counted_columns(keys, specs.layout(*source), table.schema().column_names)
     now = round(time.time() * 1000)
     due = [
-        plan.deletes(state, table.properties.get(plan.GRANULARITY)),
+        plan.deletes(state, table.properties.get(GRANULARITY)),
         plan.compaction(policy, state, 0), plan.manifests(policy, state, 0), plan.expiry(policy, times, now),
         plan.statistics(policy, state, _counted_at(table), now) if counted else None,
     ] if snapshot else []  # fmt: skip

@@ -18,24 +18,21 @@ from pipelines import ledger
 from pipelines.account import Account
 from pipelines.errors import RetryBatch
 from pipelines.iceberg import READING, ROW_GROUPS, Lake
-from pipelines.layout import Layout
+from pipelines.layout import BY_FILE, GRANULARITY, TOGETHER, Layout
 from pipelines.maintenance import health, plan, work
 from pipelines.maintenance import keeper as keeping
 from pipelines.maintenance.health import MIB, Health
 from pipelines.maintenance.keeper import Keeper, Task
 from pipelines.maintenance.plan import (
-    BY_FILE,
     COMPACT,
     DELETES,
     EXPIRE,
-    GRANULARITY,
     HOUR,
     MANIFESTS,
     MINUTE,
     ORPHANS,
     PURGED,
     STATISTICS,
-    TOGETHER,
     Asked,
 )
 from pipelines.maintenance.policy import Upkeep, own_upkeep
