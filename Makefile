@@ -67,6 +67,7 @@ test: dev ## All tests (needs no running stack; starts what it needs)
 	@$(TOOLCHAIN) preflight --runner process
 	@$(TOOLCHAIN) install
 	@$(MAKE) --no-print-directory -j 2 test-stack test-others
+	@$(VENV)/python -m pytest -v -n 1 --durations=10 --maxfail=3 tests/compose
 
 # Beside each other: one waits for its stack much of the time. A worker of its own has each print whole lines.
 test-stack:
@@ -75,7 +76,6 @@ test-stack:
 test-others:
 	@$(VENV)/python -m pytest -v -n 1 --durations=15 --maxfail=3 tests/unit
 	@$(VENV)/python -m pytest -v -n 1 --durations=10 --maxfail=3 tests/runner
-	@$(VENV)/python -m pytest -v -n 1 --durations=10 --maxfail=3 tests/compose
 
 test-model: dev ## Random histories in random batches against a model, and against a real PostgreSQL (EXAMPLES=100)
 	@$(TOOLCHAIN) install spark

@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -55,6 +56,8 @@ class PinnedTable:
 
 def open_catalog(settings: StackSettings) -> Catalog:
     """The REST catalog, for PyIceberg, with the operator's S3 keys. Raises Unreachable."""
+    # PyIceberg warns at every write to a table that says how large its row groups are: it can only count their rows.
+    warnings.filterwarnings("ignore", "Parquet writer option", UserWarning)
     try:
         return load_catalog(
             "lake",

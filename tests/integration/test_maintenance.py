@@ -7,12 +7,13 @@ def test_tables_are_rewritten_and_their_history_is_given_up_while_they_are_mirro
     stack.sql("CREATE TABLE kept (id bigint PRIMARY KEY, note text)",
               "INSERT INTO kept SELECT g, 'a' FROM generate_series(1, 50) g")  # fmt: skip
     stack.assert_equal("kept")
-    for number in range(3):
+    # Few commits, even if some are cut in two: after five the mirror would do by itself what is looked for here.
+    for number in range(2):
         stack.sql(f"UPDATE kept SET note = 'b{number}' WHERE id <= 20", "DELETE FROM kept WHERE id % 10 = 5",
                   f"INSERT INTO kept VALUES ({100 + number}, 'c')")  # fmt: skip
         stack.lakehouse("wait")
     before = stack.lakehouse("table", "show", "kept")
-    assert before["data_files"] > 3
+    assert before["data_files"] >= 3
     assert before["health"]["partition_files"] == before["data_files"] + before["delete_files"]
     assert before["health"]["compaction_due"]
     assert before["alerts"] == []
