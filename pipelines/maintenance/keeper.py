@@ -143,4 +143,5 @@ def _health(session: SparkSession, table: LakeTable) -> Health:
     parts = session.table(f"{table.sql_name}.partitions").collect() if table.partitioned else []
     snapshot = table.java.currentSnapshot()
     manifests = 0 if snapshot is None else int(snapshot.allManifests(table.java.io()).size())
-    return health(table.summary, len(table.snapshot_times()), manifests, (part.asDict() for part in parts))
+    # A list in Java: gone over from here, each would be several calls.
+    return health(table.summary, len(table.java.snapshots()), manifests, (part.asDict() for part in parts))
