@@ -32,7 +32,8 @@ class MirrorSettings(BaseSettings):
     spark_master: str
     spark_driver_bind: str = "127.0.0.1"
     spark_driver_host: str = "127.0.0.1"
-    spark_driver_memory: str = "1536m"
+    # As the JVM has it: a heap of another form ends it before it can say why.
+    spark_driver_memory: str = Field(default="1536m", pattern=r"^[1-9]\d*[kmgtKMGT]$")
     spark_executor_memory: str = "1g"
     spark_java_options: str = ""
     spark_ui_port: int = 4040
