@@ -30,10 +30,11 @@ class Account:
         self.followed = TableVersions()
         self._ledger: ledger.Ledger | None = None
         # What this process has read beyond the ledger, and what it found there that no commit has told yet: nothing
-        # but markers of transactions, or records of a topic that has no table because none of them can be used.
+        # but markers of transactions, or records of a topic that has no table because none of them has a row.
         self._read: dict[int, int] = {}
         self._untold = ledger.Counts()
         self._lost: dict[int, tuple[int, int]] = {}
+        self._truncated_lsn: int | None = None
 
     def look(self, lake: Lake, namespace: str, name: str) -> None:
         """See the table as it is now: somebody may have dropped it or rolled it back."""
@@ -42,6 +43,7 @@ class Account:
         found = ledger.read(self.table.summaries()) if self.table else ledger.Ledger()
         if found != self._ledger:
             self._ledger, self._read, self._untold, self._lost = found, {}, ledger.Counts(), {}
+            self._truncated_lsn = None
 
     @property
     def known(self) -> ledger.Ledger:
@@ -51,7 +53,7 @@ class Account:
     @property
     def reached(self) -> ledger.Ledger:
         """The ledger as it would be if everything that was read had been told."""
-        return self.known.after({partition: (0, end) for partition, end in self._read.items()})
+        return self.known.after({partition: (0, end) for partition, end in self._read.items()}, self._truncated_lsn)
 
     def read_through(self, ranges: ledger.Ranges) -> None:
         """Note that everything in ``ranges`` has been read."""
@@ -82,10 +84,11 @@ class Account:
         for promise, count in (broken or {}).items():
             part.outcome.broken[promise] = part.outcome.broken.get(promise, 0) + count
         self._untold += counts
+        self._truncated_lsn = self.reached.after({}, truncated_lsn).truncated_lsn
         if self.table is None:
             return
         partitions = self.known.partitions or self.partitions
-        reached = replace(self.known.after(part.offsets, truncated_lsn), partitions=partitions)
+        reached = replace(self.known.after(part.offsets, self._truncated_lsn), partitions=partitions)
         summary = ledger.summary(
             self._pipeline, part.batch, part.offsets, reached, self._untold, self._lost, broken=broken
         )
@@ -115,4 +118,4 @@ class Account:
         self._told(reached)
 
     def _told(self, reached: ledger.Ledger) -> None:
-        self._ledger, self._untold, self._lost = reached, ledger.Counts(), {}
+        self._ledger, self._untold, self._lost, self._truncated_lsn = reached, ledger.Counts(), {}, None

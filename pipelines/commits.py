@@ -89,14 +89,17 @@ class Commits:
         try:
             part.outcome.oldest_commit = facts.oldest
             letters = [rejected(part.raw, rows.where(F.col("problem").isNotNull()))] if facts.dead else []
-            if facts.live or facts.truncated is not None:
+            # A truncate tells nothing of the key, and takes nothing from a table that isn't there.
+            if facts.live or (facts.truncated is not None and self._table is not None):
                 fit = partial(evolve.fit, wanted=wanted, versions=versions, shape=found.shape,
                               protected=self._protected)  # fmt: skip
                 self._merge(self._mergeable(part, rows, shape, keys, facts, sifted, resync, fit), letters)
             else:
                 self._bury(part, letters)
-                counts = ledger.Counts(dead_lettered=facts.dead, tombstones=part.seen.tombstones)
-                self._account.enter(part, counts, broken=broken(facts))
+                counts = ledger.Counts(
+                    dead_lettered=facts.dead, tombstones=part.seen.tombstones, truncates=facts.truncates
+                )
+                self._account.enter(part, counts, truncated_lsn=facts.truncated, broken=broken(facts))
         finally:
             release(rows)
         self.last = seen
@@ -117,7 +120,7 @@ class Commits:
     ) -> Changes:  # fmt: skip
         """The good ones of ``rows``, for a table that exists and has their columns."""
         good = rows.where(F.col("problem").isNull() & (F.col("op") != TRUNCATE))
-        before = self._account.known.truncated_lsn
+        before = self._account.reached.truncated_lsn
         cleared = facts.truncated if (facts.truncated or 0) > (before or 0) else None
         bound = before if cleared is None else cleared
         settled = bound is None and not facts.replayed

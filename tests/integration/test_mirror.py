@@ -140,6 +140,15 @@ def test_truncate(stack: Stack) -> None:
     assert stack.assert_equal("shelf")["tables"][0]["rows_lake"] == 46
 
 
+def test_a_table_that_is_truncated_before_its_first_row(stack: Stack) -> None:
+    """What has no key yet isn't a table without a key."""
+    said = _mirror_said(stack)
+    stack.sql("CREATE TABLE emptied (id bigint PRIMARY KEY, note text)", "TRUNCATE emptied")
+    wait_until(lambda: any("shop.public.emptied" in line["rows"] for line in said() if line["event"] == "batch"))
+    stack.sql("INSERT INTO emptied VALUES (1, 'a'), (2, 'b')", "UPDATE emptied SET note = 'c' WHERE id = 2")
+    assert stack.assert_equal("emptied")["tables"][0]["rows_lake"] == 2
+
+
 def test_unchanged_toast_values_stay(stack: Stack) -> None:
     big = "(SELECT string_agg(md5((g * 7 + i)::text), '') FROM generate_series(1, 500) i)"
     stack.sql(

@@ -62,6 +62,7 @@ CASES = [
 ]  # fmt: skip
 TRUNCATES = [
     Case("truncate", [[insert(1, A), insert(2, A)], [truncate(3)]], []),
+    Case("a truncate before anything else", [[truncate(2)], [insert(1, A), insert(3, B)]], [B]),
     Case("a removal finds the row from after a truncate, never the one from before",
          [[insert(1, A)], [truncate(2), insert(3, A), remove(4, A), insert(5, B)]], [B]),
     Case("changes from before a truncate are gone with it",
