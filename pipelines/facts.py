@@ -11,7 +11,7 @@ from pipelines.admit import BROKEN, FOUND_BROKEN, TRUNCATE
 from pipelines.fold import CREATES
 from pipelines.iceberg import LakeTable
 from pipelines.inherit import any_unavailable
-from pipelines.part import KEPT_OFFSETS, Part
+from pipelines.part import Part
 from pipelines.sieve import Slots
 from pipelines.sources.postgres.envelope import SHAPES, TableShape
 from pipelines.sources.postgres.types import printed
@@ -26,8 +26,6 @@ SETTLED = (*LISTABLE, "boolean")
 INTEGERS = [(-(1 << bits), (1 << bits) - 1) for bits in (31, 63)]
 # More keys than these cost the planner more than the files that they are not in would cost the merge.
 MOST_LISTED = 200
-# A table so large is sifted for any number of changes, of others it costs less to shuffle them.
-LARGE_ROWS = 5_000_000
 
 
 def batch_facts(rows: DataFrame, shape: TableShape, keys: tuple[str, ...], few: bool, slots: Slots | None) -> Row:
@@ -123,14 +121,22 @@ def key_among(facts: Row, shape: TableShape, keys: tuple[str, ...]) -> tuple[str
 
 
 def slots(part: Part, shape: TableShape, keys: tuple[str, ...], table: LakeTable | None) -> Slots | None:
-    """By what a table's rows are sifted, if there are more changes than can be listed. None: by nothing, because the
-    changes are so many for the table, or none of the key's columns has the same hash in both.
+    """By what a table's rows are sifted, where the facts are asked which slots the changes have. None: by nothing,
+    because they can be listed or there is no table yet, or they are so many that this is asked of their keys (see
+    :mod:`pipelines.keyed`).
     """
-    if table is None or part.seen.rows <= MOST_LISTED or (part.seen.rows > KEPT_OFFSETS and table.rows < LARGE_ROWS):
+    if table is None or part.many or part.seen.rows <= MOST_LISTED:
         return None
+    return sifting(shape, keys, table, part.seen.rows)
+
+
+def sifting(shape: TableShape, keys: tuple[str, ...], table: LakeTable, changed: int) -> Slots | None:
+    """By what a table's rows are sifted for so many changed keys; None: none of the key's columns has the same hash in
+    both.
+    """
     types, has = {column.name: column.type.iceberg for column in shape.columns}, table.column_types
     same = [key for key in keys if _settled(types[key]) and has.get(key) == printed(types[key])]
-    return Slots.of(same, part.seen.rows) if same else None
+    return Slots.of(same, changed) if same else None
 
 
 def broken(facts: Row) -> dict[str, int]:

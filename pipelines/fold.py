@@ -53,15 +53,19 @@ def fold(
 
 
 def newest(changes: DataFrame, keys: Sequence[str]) -> DataFrame:
-    """The position of each key's newest event (``at``), of ``changes`` as for :func:`fold`."""
+    """The position of each key's newest event (``at``), and the key (``row``, a struct of its columns), of ``changes``
+    as for :func:`fold`.
+    """
     key_columns = [F.col("row").getField(key).alias(f"key_{index}") for index, key in enumerate(keys)]
+    row = F.struct(*[F.col(f"key_{index}").alias(key) for index, key in enumerate(keys)])
     # Of numbers, unlike of rows, Spark finds the greatest without sorting.
-    return changes.groupBy(*key_columns).agg(F.max(_position()).alias("at")).select("at")
+    return changes.groupBy(*key_columns).agg(F.max(_position()).alias("at")).select("at", row.alias("row"))
 
 
 def at(changes: DataFrame, positions: DataFrame) -> DataFrame:
-    """Those of ``changes`` that are at one of these positions."""
-    return changes.withColumn("at", _position()).join(F.broadcast(positions), "at", "left_semi").drop("at")
+    """Those of ``changes`` that are at one of these positions (``at``)."""
+    wanted = F.broadcast(positions.select("at"))
+    return changes.withColumn("at", _position()).join(wanted, "at", "left_semi").drop("at")
 
 
 def without_outdated(changes: DataFrame, keys: Sequence[str]) -> DataFrame:

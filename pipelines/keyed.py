@@ -1,6 +1,6 @@
 """Keyed: changes as the SQL that brings them into a table with a key, with their counts and dead letters."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
@@ -9,14 +9,26 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from pipelines.deadletters import rejected
-from pipelines.facts import bounds, folded_count, key_among
+from pipelines.facts import bounds, folded_count, key_among, sifting
 from pipelines.fold import at, each, fold, newest, without_outdated
 from pipelines.frames import persisted, viewed
 from pipelines.identifiers import quote
 from pipelines.inherit import inherit, orphans
-from pipelines.merge import FEW_ROWS, NO_SETTINGS, PLANNED_ONCE, MergePlan, append_sql, commit, merge_sql
-from pipelines.part import KEPT_OFFSETS, Changes, Part, Ready
-from pipelines.sieve import PARAMETER
+from pipelines.merge import (
+    FEW_ROWS,
+    NO_SETTINGS,
+    PLANNED_ONCE,
+    WRITTEN_IN_PLACE,
+    MergePlan,
+    append_sql,
+    commit,
+    merge_sql,
+)
+from pipelines.part import Changes, Ready
+from pipelines.sieve import MOST_SLOTS, PARAMETER, Slots
+
+# A table with fewer rows than so many times the keys that are changed is read as it is.
+ROWS_PER_KEY = 2
 
 
 @contextmanager
@@ -26,7 +38,7 @@ def ready(changes: Changes) -> Iterator[Ready]:
     cleared, unavailable = changes.truncated_lsn, facts.incomplete > 0
     with ExitStack() as held:
         with part.outcome.stage("fold"):
-            folded, count = _folded(changes, held)
+            folded, count, keyed = _folded(changes, held)
         letters, lost = [], 0
         if unavailable:
             present = part.session.table(changes.table.sql_name).select(*map(quote, keys))
@@ -36,7 +48,7 @@ def ready(changes: Changes) -> Iterator[Ready]:
         empty = next(changes.table.summaries(), None) is None
         prunable = cleared is None and not empty
         among = key_among(facts, shape, keys) if prunable else None
-        slots = changes.slots if prunable and among is None else None
+        slots, taken = _sifted(changes, keyed, count) if prunable and among is None else (None, ())
         plan = MergePlan(
             target=changes.table.sql_name,
             changes="",
@@ -54,14 +66,16 @@ def ready(changes: Changes) -> Iterator[Ready]:
             commit,
             part.session,
             append_sql(plan) if empty else merge_sql(plan),
-            settings=_settings(part, one_task=empty or among is not None or slots is not None),
-            parameters={PARAMETER: slots.sieve(facts.taken)} if slots is not None else None,
+            settings=_settings(changes, one_task=empty or among is not None or slots is not None),
+            parameters={PARAMETER: slots.sieve(taken)} if slots is not None else None,
         )
         yield Ready(write, changes.counts(count, lost), letters)
 
 
-def _folded(changes: Changes, held: ExitStack) -> tuple[DataFrame, int]:
-    """One row a key, and how many. What they are made of is kept as long as ``held``."""
+def _folded(changes: Changes, held: ExitStack) -> tuple[DataFrame, int, DataFrame]:
+    """One row a key, how many, and what has every such key in its ``row``. What they are made of is kept as long as
+    ``held``.
+    """
     part, facts, shape, keys = changes.part, changes.facts, changes.shape, changes.keys
     unavailable = facts.incomplete > 0
     good = without_outdated(changes.good, keys) if facts.replayed else changes.good
@@ -70,7 +84,7 @@ def _folded(changes: Changes, held: ExitStack) -> tuple[DataFrame, int]:
         count = positions.count()
         kept = good if count == facts.live and changes.settled else at(good, positions)
         # As many files are written as there are partitions, where nothing is to be merged with.
-        return each(kept, shape).coalesce(part.session.sparkContext.defaultParallelism), count
+        return each(kept, shape).coalesce(part.session.sparkContext.defaultParallelism), count, positions
     if unavailable:
         good = inherit(good, shape, keys, part.session.table(changes.table.sql_name))
     # From before a change of the key a row's events may be on several partitions, where its old key wasn't used.
@@ -79,11 +93,27 @@ def _folded(changes: Changes, held: ExitStack) -> tuple[DataFrame, int]:
     if unavailable:
         folded = held.enter_context(persisted(folded, part.few))
     listed = facts.distinct is not None and changes.settled
-    return folded, facts.distinct if listed else folded_count(good, keys)
+    return folded, facts.distinct if listed else folded_count(good, keys), good
 
 
-def _settings(part: Part, one_task: bool) -> Mapping[str, str]:
+def _sifted(changes: Changes, keyed: DataFrame, count: int) -> tuple[Slots | None, Iterable[int]]:
+    """By what the table's rows are sifted, and which slots the changes have, of ``count`` keys that ``keyed`` has. Of
+    many changes this is asked only where it leaves out most rows, and these are more than the keys.
+    """
+    if not changes.part.many:
+        return changes.slots, changes.facts.taken
+    worth = count <= MOST_SLOTS // 2 and changes.table.rows >= ROWS_PER_KEY * count
+    slots = sifting(changes.shape, changes.keys, changes.table, count) if worth else None
+    return slots, () if slots is None else keyed.agg(F.collect_set(slots.slot(F.col("row")))).collect()[0][0]
+
+
+def _settings(changes: Changes, one_task: bool) -> Mapping[str, str]:
     """How Spark runs the merge. ``one_task``: so little of the table is read that one would do, for few changes."""
+    part = changes.part
     if part.few and one_task:
         return FEW_ROWS
-    return PLANNED_ONCE if part.seen.rows <= KEPT_OFFSETS else NO_SETTINGS
+    if not part.many:
+        return PLANNED_ONCE
+    # Otherwise each task would write to each partition, or deletes for each data file.
+    alone = changes.table.deletes_together and not changes.table.partitioned
+    return WRITTEN_IN_PLACE if alone else NO_SETTINGS

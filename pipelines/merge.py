@@ -17,10 +17,11 @@ SNAPSHOT_PROPERTY = "spark.sql.iceberg.snapshot-property."
 NO_SETTINGS: Mapping[str, str] = {}
 # For rows of which a look at each stage's outcome, to plan anew, takes longer than a plan that isn't the best.
 PLANNED_ONCE = {"spark.sql.adaptive.enabled": "false"}
-# And for so few that one task takes all of them, and writes what it has where it is.
-FEW_ROWS = {
-    **PLANNED_ONCE, "spark.sql.shuffle.partitions": "1", "spark.sql.iceberg.distribution-mode": "none",
-}  # fmt: skip
+# Each task writes what it has. Iceberg would have the new rows of a table without partitions be moved to one task,
+# whatever their number.
+WRITTEN_IN_PLACE = {"spark.sql.iceberg.distribution-mode": "none"}
+# And for rows so few that one task takes all of them.
+FEW_ROWS = {**PLANNED_ONCE, **WRITTEN_IN_PLACE, "spark.sql.shuffle.partitions": "1"}
 
 
 @dataclass(frozen=True)

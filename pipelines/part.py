@@ -103,6 +103,11 @@ class Part:
         """Whether the records are so few that what has to be planned and started costs more than they do."""
         return self.seen.rows <= FEW_RECORDS
 
+    @property
+    def many(self) -> bool:
+        """Whether they are so many that what is known of them is worth a pass of its own."""
+        return self.seen.rows > KEPT_OFFSETS
+
 
 @dataclass(frozen=True)
 class Changes:

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from pipelines import assume, facts, part, table
+from pipelines import assume, facts, keyed, part, table
 from pipelines.deadletters import within
 from pipelines.iceberg import Lake
 from quality.contract import Column, Contract
@@ -110,12 +110,13 @@ HOW = settings(
     changes=st.lists(CHANGE, min_size=4, max_size=30),
     cuts=st.lists(st.tuples(st.integers(0, 8), st.integers(0, 8), BETWEEN), min_size=1, max_size=5),
     few_records=st.sampled_from([0, 2, part.FEW_RECORDS]),
+    kept=st.sampled_from([0, 2, part.KEPT_OFFSETS]),
     listed=st.sampled_from([0, facts.MOST_LISTED]),
     looked_at=st.sampled_from([0, assume.ASSUMED_OFFSETS]),
 )
 def test_the_table_equals_the_dictionary(
     spark: SparkSession, changes: list[tuple[Any, ...]], cuts: list[tuple[int, int, str]], few_records: int,
-    listed: int, looked_at: int,
+    kept: int, listed: int, looked_at: int,
 ) -> None:  # fmt: skip
     source, topic = Source(), Topic(spark)
     source.apply("write", 1, True)
@@ -124,6 +125,8 @@ def test_the_table_equals_the_dictionary(
     topic.batch(source.events)
     with (
         patch.object(part, "FEW_RECORDS", few_records),
+        patch.object(part, "KEPT_OFFSETS", kept),
+        patch.object(keyed, "ROWS_PER_KEY", 0),
         patch.object(facts, "MOST_LISTED", listed),
         patch.object(table, "ASSUMED_OFFSETS", looked_at),
     ):

@@ -2,23 +2,24 @@
 
 from dataclasses import replace
 from decimal import Decimal
-from unittest.mock import patch
 
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from pipelines import facts
+from pipelines import facts, part
+from pipelines.layout import Layout
 from pipelines.part import Outcome, Part
 from pipelines.profile import TopicProfile
 from pipelines.sieve import PARAMETER, Slots
 from pipelines.sources.postgres.envelope import table_shape
-from tests.unit.pipelines.harness import Topic, create, update
+from tests.unit.pipelines.harness import Topic, create, delete, update
 
 KEYS = {
     "int": lambda n: n, "bigint": lambda n: n << 33, "string": lambda n: f"clé '{n}'",
     "decimal(20,2)": lambda n: Decimal(n) / 100, "boolean": lambda n: n % 2 == 0,
 }  # fmt: skip
+PASSES = Slots.passes
 
 
 @pytest.mark.parametrize("columns", [[kind] for kind in KEYS] + [list(KEYS)], ids=[*KEYS, "all of them"])
@@ -56,9 +57,8 @@ def test_what_is_sifted(spark: SparkSession) -> None:
     few, many, most = (_part(topic, rows) for rows in (facts.MOST_LISTED, 20_000, 200_000))
     assert facts.slots(many, shape, ("id",), table) == Slots.of(("id",), 20_000)
     assert facts.slots(few, shape, ("id",), table) is None, "they can be listed"
-    assert facts.slots(most, shape, ("id",), table) is None, "shuffling the table costs less"
-    with patch.object(facts, "LARGE_ROWS", 1):
-        assert facts.slots(most, shape, ("id",), table) == Slots.of(("id",), 200_000)
+    assert facts.slots(most, shape, ("id",), table) is None, "their keys are asked"
+    assert facts.sifting(shape, ("id",), table, 200_000) == Slots.of(("id",), 200_000)
     assert facts.slots(many, shape, ("id",), None) is None, "there is no table yet"
     other = tuple(replace(c, type=replace(c.type, iceberg="int")) if c.name == "id" else c for c in shape.columns)
     assert facts.slots(many, replace(shape, columns=other), ("id",), table) is None, "an int has another hash"
@@ -66,10 +66,21 @@ def test_what_is_sifted(spark: SparkSession) -> None:
     assert both == Slots.of(("name",), 20_000), "and the rest of the key has one"
 
 
-def test_a_sifted_batch_is_merged(spark: SparkSession) -> None:
+@pytest.mark.parametrize("kept", [part.KEPT_OFFSETS, 0], ids=["by its facts", "by its keys"])
+@pytest.mark.parametrize("partition", [(), ("bucket(2, id)",)], ids=["", "with partitions"])
+def test_a_sifted_batch_is_merged(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, kept: int, partition: tuple[str, ...]
+) -> None:
+    sifted = []
+    monkeypatch.setattr(part, "FEW_RECORDS", min(kept, part.FEW_RECORDS))
+    monkeypatch.setattr(part, "KEPT_OFFSETS", kept)
+    monkeypatch.setattr(Slots, "passes", lambda slots, row: sifted.append(slots) or PASSES(slots, row))
     topic = Topic(spark)
-    mirror = topic.mirror()
-    topic.apply(mirror, topic.batch([create(n, n, "a") for n in range(1, 301)]), 0)
+    mirror = topic.mirror(layout=Layout(partition=partition))
+    topic.apply(mirror, topic.batch([create(n, n, "a") for n in range(1, 701)]), 0)
     changed = [update(1000 + n, n, "b") for n in range(1, 301)]
-    topic.apply(mirror, topic.batch([*changed, create(2000, 301, "c")]), 1)
-    assert topic.rows() == [*((n, "b", "d") for n in range(1, 301)), (301, "c", "d")]
+    topic.apply(mirror, topic.batch([*changed, create(2000, 701, "c"), delete(2001, 700)]), 1)
+    assert topic.rows() == [
+        *((n, "b", "d") for n in range(1, 301)), *((n, "a", "d") for n in range(301, 700)), (701, "c", "d"),
+    ]  # fmt: skip
+    assert len(sifted) == 1

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from pipelines import assume, facts, ledger, part, table
+from pipelines import assume, facts, keyed, ledger, part, table
 from pipelines.errors import StopPipeline
 from pipelines.ledger import Counts
 from pipelines.profile import TopicProfile
@@ -131,21 +131,31 @@ def test_table_after_batches_and_after_a_replay_of_everything(spark: SparkSessio
 
 
 @pytest.mark.parametrize(
-    ("few_records", "listed", "looked_at"),
+    ("few_records", "kept", "listed", "looked_at"),
     [
-        (part.FEW_RECORDS, facts.MOST_LISTED, assume.ASSUMED_OFFSETS),
-        (0, facts.MOST_LISTED, assume.ASSUMED_OFFSETS),
-        (part.FEW_RECORDS, 0, assume.ASSUMED_OFFSETS),
-        (0, 0, assume.ASSUMED_OFFSETS),
-        (0, facts.MOST_LISTED, 0),
+        (part.FEW_RECORDS, part.KEPT_OFFSETS, facts.MOST_LISTED, assume.ASSUMED_OFFSETS),
+        (0, part.KEPT_OFFSETS, facts.MOST_LISTED, assume.ASSUMED_OFFSETS),
+        (part.FEW_RECORDS, part.KEPT_OFFSETS, 0, assume.ASSUMED_OFFSETS),
+        (0, part.KEPT_OFFSETS, 0, assume.ASSUMED_OFFSETS),
+        (0, 0, 0, assume.ASSUMED_OFFSETS),
+        (0, 0, 0, 0),
     ],
-    ids=["few, listed", "many, neither listed nor sifted", "few, sifted", "many, sifted", "many, not looked at first"],
+    ids=[
+        "few, listed",
+        "more, neither listed nor sifted",
+        "few, sifted",
+        "more, sifted",
+        "many, sifted",
+        "many, not looked at first",
+    ],
 )
 def test_every_record_is_counted_as_what_became_of_it(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, few_records: int, listed: int, looked_at: int
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, few_records: int, kept: int, listed: int, looked_at: int
 ) -> None:
     monkeypatch.setattr(table, "ASSUMED_OFFSETS", looked_at)
     monkeypatch.setattr(part, "FEW_RECORDS", few_records)
+    monkeypatch.setattr(part, "KEPT_OFFSETS", kept)
+    monkeypatch.setattr(keyed, "ROWS_PER_KEY", 0)
     monkeypatch.setattr(facts, "MOST_LISTED", listed)
     topic = Topic(spark)
     mirror = topic.mirror()
