@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table
+from pyiceberg.table.refs import SnapshotRefType
 
 from pipelines.layout import GRANULARITY
 from pipelines.maintenance import plan
@@ -58,8 +59,8 @@ def need_of(table: Table, specs: Specs) -> Need:
     source, snapshot = source_of(table), table.current_snapshot()
     assert source is not None
     policy = specs.upkeep(*source)
-    kept = {ref.snapshot_id for ref in table.metadata.refs.values()}
-    times = [s.timestamp_ms for s in table.snapshots() if s.snapshot_id not in kept]
+    tagged = {ref.snapshot_id for ref in table.refs().values() if ref.snapshot_ref_type == SnapshotRefType.TAG}
+    times = [s.timestamp_ms for s in table.snapshots() if s.snapshot_id not in tagged]
     summary = snapshot.summary.additional_properties if snapshot and snapshot.summary else {}
     parts = table.inspect.partitions().to_pylist() if snapshot and table.spec().fields else []
     manifests = len(snapshot.manifests(table.io)) if snapshot else 0
