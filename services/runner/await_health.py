@@ -71,7 +71,7 @@ class Waiting:
             reason = "is being started again and again"
             if program.pid and health is None and program.statename == "RUNNING":
                 return
-            if program.pid and health is not None:
+            if program.pid and health is not None and self._launcher.starts():
                 checked = check(health, self._environment, self._checkout.root)
                 if checked.healthy and self._supervisor.program(self._name).pid == program.pid:
                     return

@@ -46,11 +46,14 @@ class Launcher:
 
     def render(self) -> str:
         """Return the script. Works with the checkout as working directory."""
+        # What the process before it said of its health is not this one's.
+        forget = ['rm -f "$STATE_DIR/alive"'] if "STATE_DIR" in self._service.environment else []
         lines = [
             f"# Written by services/runner; definition {self._digest()}. Holds secrets.",
             "unset SUPERVISOR_ENABLED SUPERVISOR_SERVER_URL SUPERVISOR_PROCESS_NAME SUPERVISOR_GROUP_NAME",
             *(f"export {name}={shlex.quote(value)}" for name, value in sorted(self._service.environment.items())),
             f"export {MARK}={shlex.quote(mark(self._checkout, self._service.name))}",
+            *forget,
             f"echo $$ >>{shlex.quote(str(self._starts))}",
             f"exec {shlex.join(self._service.command)}",
         ]

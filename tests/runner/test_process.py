@@ -136,6 +136,21 @@ def test_a_server_that_ends_again_and_again_is_given_up(processes: Tiny, monkeyp
         processes.runner.up()
 
 
+def test_what_the_process_before_it_said_of_its_health_counts_for_nothing(
+    processes: Tiny, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("services.runner.await_health.MOST_EXITS", 2)
+    it = server("a", environment={"STATE_DIR": "state"})
+    it["healthcheck"]["test"] = ["CMD", "bash", "-c", 'find "$$STATE_DIR/alive" -newermt "-60 seconds" | grep -q .']
+    it["command"] = ["bash", "-c", 'touch "$$STATE_DIR/alive"; exec sleep 600']
+    processes.write({"a": it})
+    processes.runner.up()
+    it["command"] = ["bash", "-c", "sleep 0.5; exit 3"]
+    processes.write({"a": it})
+    with pytest.raises(ServiceFailedError, match="ended 2 times"):
+        processes.runner.up()
+
+
 def test_a_missing_program_is_named_before_anything_starts(processes: Tiny) -> None:
     it = server("b")
     it["command"] = ["infra/b/start"]
