@@ -3,7 +3,7 @@
 import os
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -17,7 +17,7 @@ from services.verify.lake import open_catalog, open_duckdb
 from tests.bench.compaction import CompactionFailed, compact
 from tests.bench.exact import compare, stage_source
 from tests.bench.freshness import Ages, ages, caught_up, percentile
-from tests.bench.lake import Arrival, Watcher, Written, log_positions
+from tests.bench.lake import Arrival, Watcher, Written, as_of, log_positions
 from tests.bench.plan import Load, Plan
 from tests.bench.processes import Measured
 from tests.bench.reading import current_files, rows
@@ -114,6 +114,7 @@ class Course:
         with self.started(system, job) as process:
             first = self.until_visible(process, watcher, targets)
             seconds, cpu = time.time() - process.started, process.cpu_seconds()
+            arrived = watcher.snapshots()
             upkeep = self._kept(system, process, watcher)
             peak = process.peak_bytes()
         found = CatchUp(changes=changes, seconds=seconds, first_visible_seconds=first - process.started,
@@ -122,9 +123,12 @@ class Course:
         shape = self.look(system, job)
         done = run.model_copy(update={
             "catch_up": found, "upkeep": upkeep, "backlog_shape": shape,
+            "arrived_shape": self.look(system, job, arrived) if upkeep is not None else None,
             "backlog_amplification": self._amplification(job, watcher.written, changes),
         })  # fmt: skip
         self.say(f"  {system.name}: a scan as left costs {shape.scan_ratio:.2f} times a compacted one's")
+        if done.arrived_shape is not None:
+            self.say(f"  {system.name}: it cost {done.arrived_shape.scan_ratio:.2f} times before its upkeep")
         if system.append_only or shape.scan_ratio <= CHEAP_SCAN:
             return done
         return done.model_copy(update={"compaction": self._compact(system, job)})
@@ -336,8 +340,10 @@ class Course:
         mean = sum(sizes.values()) / len(sizes)
         return Amplification(written_bytes=written.total, changed_bytes=mean * changes)
 
-    def look(self, system: System, job: Job) -> Shape:
-        """Compare every table with its source, and see what reading it costs. Raises Inexact."""
+    def look(self, system: System, job: Job, at: Mapping[str, int] | None = None) -> Shape:
+        """Compare every table with its source, and see what reading it costs, with its newest snapshot or that of
+        ``at``. Raises Inexact.
+        """
         shapes, wrong = [], []
         watcher = Watcher(self.catalog, system.tables(job))
         placeholder = self.stage.settings.unavailable_value if system.append_only else None
@@ -352,6 +358,7 @@ class Course:
                 if table is None:
                     wrong.append(f"{name}: there is no table")
                     continue
+                table = as_of(table, at[name]) if at else table
                 there = {field.name for field in table.schema().fields}
                 names = [column.name for column in columns if column.name in there]
                 wanted = [*names, *(("_op", "_kafka_offset") if system.append_only else ())]

@@ -17,6 +17,12 @@ LSN = "_lsn"
 Identifier = tuple[str, str]
 
 
+def as_of(table: Table, snapshot: int) -> Table:
+    """The table as it was with that snapshot, for a reader."""
+    metadata = table.metadata.model_copy(update={"current_snapshot_id": snapshot})
+    return Table(table.name(), metadata, table.metadata_location, table.io, table.catalog)
+
+
 @dataclass
 class Written:
     """What commits have written since they were watched. Bytes."""
@@ -49,6 +55,12 @@ class Watcher:
     def load(self, table: str) -> Table | None:
         """The lake's table, or None while there is none."""
         return _load(self.catalog, self.tables[table])
+
+    def snapshots(self) -> dict[str, int]:
+        """Source table to the current snapshot of the lake's, where it has one."""
+        loaded = {name: _load(self._newest, identifier) for name, identifier in self.tables.items()}
+        ids = {name: table and table.metadata.current_snapshot_id for name, table in loaded.items()}
+        return {name: snapshot for name, snapshot in ids.items() if snapshot is not None}
 
     def look(self) -> dict[str, tuple[Table, list[DataFile]]]:
         """Source table to the data files that commits have added since the last look."""

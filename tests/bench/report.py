@@ -35,7 +35,8 @@ changed byte is one of the changed rows' as PostgreSQL stores them. Compaction i
 run by Spark where a scan costs more than 1.2 times that of the fresh table: after the backlog, and once more after the
 live loads. The start of Spark isn't counted. A system that keeps its tables itself, which of these only this mirror
 does, first has the time to do what it would: until it has committed nothing for 20 seconds. That is its own upkeep,
-counted from when all was visible to its last commit; what it does before is part of what its process uses. "With
+counted from when all was visible to its last commit; what it does before is part of what its process uses. Of its
+backlog a scan is measured twice then: of the snapshots that it had when all was visible ("arrived"), and as left. "With
 maintenance" is the CPU of the live load, and that of the upkeep and the compaction after it, shared by all changes of
 both loads, what was left out included: the least that keeps scans cheap.
 """
@@ -48,6 +49,7 @@ BACKLOG: list[tuple[str, str, Figure]] = [
     ("peak MiB", "{:,.0f}", lambda r: r.catch_up and r.catch_up.peak_mib),
     ("scan left / compacted s", "{:.2f}", lambda r: r.backlog_shape and r.backlog_shape.scan_seconds),
     ("x", "{:.2f}", lambda r: r.backlog_shape and r.backlog_shape.scan_ratio),
+    ("arrived x", "{:.2f}", lambda r: r.arrived_shape and r.arrived_shape.scan_ratio),
     ("own upkeep s", "{:,.1f}", lambda r: r.upkeep and r.upkeep.seconds),
     ("own upkeep CPU-s", "{:,.0f}", lambda r: r.upkeep and r.upkeep.cpu_seconds),
     ("compaction s", "{:,.1f}", lambda r: r.compaction and r.compaction.seconds),

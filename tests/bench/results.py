@@ -102,8 +102,9 @@ Status = Literal["exact", "inexact", "failed", "not installed"]
 class Run(_Model):
     """One system, one workload, once. A run that isn't exact has no figures, only ``why``.
 
-    ``upkeep``, ``live_upkeep``: what the system did by itself once the backlog, or both loads, were visible;
-    ``compaction``, ``live_compaction``: of the tables as that left them, if their scan wasn't cheap.
+    ``upkeep``, ``live_upkeep``: what the system did by itself once the backlog, or both loads, were visible, and
+    ``arrived_shape`` how the tables were before that, when the backlog was; ``compaction``, ``live_compaction``: of the
+    tables as they were left, if their scan wasn't cheap.
     """
 
     system: str
@@ -112,6 +113,7 @@ class Run(_Model):
     status: Status
     why: str = ""
     catch_up: CatchUp | None = None
+    arrived_shape: Shape | None = None
     upkeep: Compaction | None = None
     compaction: Compaction | None = None
     backlog_shape: Shape | None = None
@@ -128,6 +130,8 @@ class Run(_Model):
         """From the start until the backlog was there and a scan of it was cheap."""
         if self.catch_up is None or self.backlog_shape is None:
             return None
+        if self.arrived_shape is not None and self.arrived_shape.scan_ratio <= CHEAP_SCAN:
+            return self.catch_up.seconds
         seconds = self.catch_up.seconds + (self.upkeep.seconds if self.upkeep else 0)
         if self.backlog_shape.scan_ratio <= CHEAP_SCAN:
             return seconds

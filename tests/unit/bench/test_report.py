@@ -106,6 +106,13 @@ def test_a_system_that_keeps_its_tables_is_readable_once_it_has() -> None:
     assert still_dear.model_copy(update={"compaction": None}).readable_seconds is None
 
 
+def test_a_system_whose_tables_were_readable_before_its_upkeep_was_done_by_then() -> None:
+    kept = run("lakehouse", 10).model_copy(update={"upkeep": Compaction(seconds=3, cpu_seconds=4)})
+    assert kept.model_copy(update={"arrived_shape": SHAPE}).readable_seconds == 10
+    dear = SHAPE.model_copy(update={"scan_seconds": 1.21})
+    assert kept.model_copy(update={"arrived_shape": dear}).readable_seconds == 13
+
+
 def test_what_keeps_scans_cheap_is_shared_by_the_changes_of_both_loads() -> None:
     alone = run("flink", 10)
     assert alone.live_cpu_per_million == 40
