@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import shutil
 import signal
 import subprocess
@@ -49,6 +50,18 @@ def test_of_two_mirrors_one_works_and_the_other_says_that_it_waits(stack: Stack,
         after = stack.positions()
         wait_until(lambda: stack.positions() > after + 100)
         assert '"batch"' not in log.read_text(encoding="utf-8")
+    stack.assert_equal()
+
+
+def test_the_mirror_is_killed_fifteen_times_at_random_moments(stack: Stack) -> None:
+    seed = random.SystemRandom().randrange(1_000_000)
+    print(f"seed {seed}")
+    moments = random.Random(seed)
+    with stack.workload(seed=seed):
+        for _ in range(15):
+            target = stack.positions() + moments.randrange(1, 200)
+            wait_until(lambda goal=target: stack.positions() > goal)
+            stack.make("kill", "s=mirror")
     stack.assert_equal()
 
 
