@@ -28,10 +28,15 @@ class Account:
         self.partitions = 0
         # Of what the schema log said then, everything that what is read next comes after is in the table.
         self.followed = TableVersions()
-        self._ledger: ledger.Ledger | None = None
-        # What this process has read beyond the ledger, and what it found there that no commit has told yet: nothing
-        # but markers of transactions, or records of a topic that has no table because none of them has a row.
+        self._told(None)
+        # What this process has read beyond the ledger.
         self._read: dict[int, int] = {}
+
+    def _told(self, known: ledger.Ledger | None) -> None:
+        """Begin anew from what the ledger says; None: it hasn't been looked at."""
+        self._ledger = known
+        # What was found beyond it that no commit has told yet: nothing but markers of transactions, or records of a
+        # topic that has no table because none of them has a row.
         self._untold = ledger.Counts()
         self._lost: dict[int, tuple[int, int]] = {}
         self._truncated_lsn: int | None = None
@@ -42,8 +47,8 @@ class Account:
         self.table = table.on(branch) if branch and table is not None and branch in table.branches else table
         found = ledger.read(self.table.summaries()) if self.table else ledger.Ledger()
         if found != self._ledger:
-            self._ledger, self._read, self._untold, self._lost = found, {}, ledger.Counts(), {}
-            self._truncated_lsn = None
+            self._told(found)
+            self._read = {}
 
     @property
     def known(self) -> ledger.Ledger:
@@ -116,6 +121,3 @@ class Account:
         summary = ledger.summary(self._pipeline, batch, offsets, reached, self._untold, self._lost, total)
         self.table.commit_nothing(summary, tidy=balanced)
         self._told(reached)
-
-    def _told(self, reached: ledger.Ledger) -> None:
-        self._ledger, self._untold, self._lost, self._truncated_lsn = reached, ledger.Counts(), {}, None

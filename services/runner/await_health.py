@@ -66,12 +66,13 @@ class Waiting:
             program = self._supervisor.program(self._name)
             if not program.active:
                 self._fail(f"does not run: {program.spawnerr or program.statename.lower()}")
-            if self._launcher.starts() - max(1, exits_before) >= MOST_EXITS:
+            starts = self._launcher.starts()
+            if starts - max(1, exits_before) >= MOST_EXITS:
                 self._fail(f"ended {MOST_EXITS} times while it was waited for")
             reason = "is being started again and again"
             if program.pid and health is None and program.statename == "RUNNING":
                 return
-            if program.pid and health is not None and self._launcher.starts():
+            if program.pid and health is not None and starts:
                 checked = check(health, self._environment, self._checkout.root)
                 if checked.healthy and self._supervisor.program(self._name).pid == program.pid:
                     return
