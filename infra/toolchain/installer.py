@@ -49,10 +49,17 @@ def wanted(names: Iterable[str], components: Mapping[str, Component] = COMPONENT
 
 
 def outdated(layout: Layout, names: Iterable[str], components: Mapping[str, Component] = COMPONENTS) -> dict[str, str]:
-    """Return the components that are missing or made from other inputs, with the stamp each shall get."""
+    """Return the components that are missing, made from other inputs or made from one of these, with the stamp each
+    shall get. ``names``: what a component needs comes before it.
+    """
     stamps = Stamps(layout.toolchain / "stamps")
-    keys = {name: key(components[name].inputs(layout)) for name in names}
-    return {name: k for name, k in keys.items() if not stamps.current(name, k, components[name].target(layout))}
+    found: dict[str, str] = {}
+    for name in names:
+        component = components[name]
+        stamp = key(component.inputs(layout))
+        if not found.keys().isdisjoint(component.needs) or not stamps.current(name, stamp, component.target(layout)):
+            found[name] = stamp
+    return found
 
 
 def install(layout: Layout, names: Iterable[str], components: Mapping[str, Component] = COMPONENTS) -> list[Failure]:
@@ -92,7 +99,9 @@ def _install_all(
         reporter.started(name, components[name].title, log)
         complete = False
         try:
-            stamps.clear(name)
+            # With what was made from it, which isn't installed any more if nobody asks for it now.
+            for made in (name, *(other for other, component in components.items() if name in component.needs)):
+                stamps.clear(made)
             components[name].install(layout, log)
             stamps.write(name, todo[name])
             complete = True

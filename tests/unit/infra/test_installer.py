@@ -57,6 +57,22 @@ def test_only_what_is_out_of_date_is_made_again(workshop: Workshop) -> None:
     assert (workshop.layout.toolchain / "other" / "file").read_text(encoding="utf-8") == "2"
 
 
+def test_what_was_made_from_something_is_made_again_with_it(workshop: Workshop) -> None:
+    workshop.install("top")
+    workshop.version["base"] = "2"
+    workshop.install("top")
+    assert workshop.made == ["base", "top"]
+
+
+def test_what_was_made_from_something_is_gone_with_it_if_nobody_asks_for_it_then(workshop: Workshop) -> None:
+    workshop.install("top")
+    for version in ("2", "1"):
+        workshop.version["base"] = version
+        workshop.install("base")
+    workshop.install("top")
+    assert workshop.made == ["top"]
+
+
 def test_a_borrowed_toolchain_is_used_and_never_changed(workshop: Workshop, tmp_path: Path) -> None:
     workshop.install("base")
     borrower = Workshop(tmp_path / "borrower")
