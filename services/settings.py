@@ -47,7 +47,8 @@ class ServiceSettings(BaseSettings):
             wrong = ", ".join(sorted({str(part).upper() for e in error.errors() for part in e["loc"]}))
             where = path if path.is_file() else f"{path} (which doesn't exist)"
             raise NotConfigured(
-                f"missing or not valid in the environment and {where}: {wrong}. `make env` writes .env."
+                f"missing or not valid in the environment and {where}: {wrong}. `make up` adds to .env what is missing"
+                " (`make env` does no more than that)."
             ) from None
 
 

@@ -44,11 +44,9 @@ def _another_mirror(stack: Stack, folder: Path) -> Iterator[Path]:
 def test_of_two_mirrors_one_works_and_the_other_says_that_it_waits(stack: Stack, tmp_path: Path) -> None:
     with stack.workload(), _another_mirror(stack, tmp_path / "mirror") as log:
         wait_until(lambda: '"waiting_for_lease"' in log.read_text(encoding="utf-8"))
-        before = stack.positions()
-        wait_until(lambda: stack.positions() > before + 100)
+        stack.moves_on(100)
         stack.make("kill", "s=mirror")
-        after = stack.positions()
-        wait_until(lambda: stack.positions() > after + 100)
+        stack.moves_on(100)
         assert '"batch"' not in log.read_text(encoding="utf-8")
     stack.assert_equal()
 
@@ -59,8 +57,7 @@ def test_the_mirror_is_killed_fifteen_times_at_random_moments(stack: Stack) -> N
     moments = random.Random(seed)
     with stack.workload(seed=seed):
         for _ in range(15):
-            target = stack.positions() + moments.randrange(1, 200)
-            wait_until(lambda goal=target: stack.positions() > goal)
+            stack.moves_on(moments.randrange(1, 200))
             stack.make("kill", "s=mirror")
     stack.assert_equal()
 
@@ -96,8 +93,7 @@ def test_an_older_checkpoint_repeats_nothing(stack: Stack, tmp_path: Path) -> No
         _hold(stack)
         shutil.copytree(checkpoint, tmp_path / "older")
         stack.faults.off("before-batch")
-        before = stack.positions()
-        wait_until(lambda: stack.positions() > before + 300)
+        stack.moves_on(300)
         # Tables that the older checkpoint knows nothing of, and one that is gone by now.
         stack.sql("CREATE TABLE young (id bigint PRIMARY KEY)", "INSERT INTO young VALUES (1)", "DROP TABLE aged")
         stack.assert_equal("young")
@@ -189,8 +185,7 @@ def _mount(folder: Path, mib: int) -> None:
 
 def _fill_for_a_while(stack: Stack, folder: Path, complaint: str) -> None:
     """Fill the disk below a folder once batches are under way there, until the mirror has complained of it."""
-    before = stack.positions()
-    wait_until(lambda: stack.positions() > before)
+    stack.moves_on()
     complaints = _log(stack).count(complaint)
     _fill(folder / "filler")
     wait_until(lambda: _log(stack).count(complaint) > complaints)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.integration.stack import Stack, wait_until
+from tests.integration.stack import Stack
 from tests.integration.test_mirror import SERVERS
 
 pytestmark = pytest.mark.process
@@ -11,11 +11,9 @@ pytestmark = pytest.mark.process
 @pytest.mark.parametrize("server", SERVERS)
 def test_a_killed_server_comes_back_and_nothing_is_lost(stack: Stack, server: str) -> None:
     with stack.workload(rate=5, seed=SERVERS.index(server), survives=server != "source-db"):
-        before = stack.positions()
-        wait_until(lambda: stack.positions() > before)
+        stack.moves_on()
         stack.make("kill", f"s={server}")
         stack.up()
     with stack.workload(rate=5, seed=50 + SERVERS.index(server)):
-        after = stack.positions()
-        wait_until(lambda: stack.positions() > after)
+        stack.moves_on()
     stack.assert_equal()

@@ -72,8 +72,7 @@ def test_the_lake_equals_its_source_in_containers(compose: tuple[Stack, DockerCo
     stack.run_shop("load", "--scale", "0.02")
     with stack.workload():
         stack.lakehouse("wait", "--timeout", "300")
-        before = stack.positions()
-        wait_until(lambda: stack.positions() > before + 50)
+        stack.moves_on(50)
     report = stack.assert_equal()
     assert sum(table["rows_source"] for table in report["tables"]) > 1000
 
@@ -81,11 +80,9 @@ def test_the_lake_equals_its_source_in_containers(compose: tuple[Stack, DockerCo
 def test_a_killed_mirror_comes_back_in_containers(compose: tuple[Stack, DockerCompose]) -> None:
     stack, _ = compose
     with stack.workload(seed=8):
-        before = stack.positions()
-        wait_until(lambda: stack.positions() > before)
+        stack.moves_on()
         stack.make("kill", "s=mirror")
-        after = stack.positions()
-        wait_until(lambda: stack.positions() > after, 300)
+        stack.moves_on()
     stack.assert_equal()
 
 

@@ -332,6 +332,13 @@ class Stack:
         """How many offsets of the captured topics are in the lake, by what the mirror's consumer group says."""
         return sum(KafkaOffsets(self.endpoints["kafka_bootstrap"], "shop", ("public",)).mirrored().values())
 
+    def moves_on(self, by: int = 0) -> None:
+        """Return once more than ``by`` offsets have come into the lake from now on; tenacity.RetryError as
+        :func:`wait_until`.
+        """
+        target = self.positions() + by
+        wait_until(lambda: self.positions() > target)
+
     def report(self) -> Any:
         """What `make status` tells programs."""
         return json.loads(self._run([PYTHON, "-m", "services.runner", "status", "--json"], 60, (0, 1)))

@@ -1,6 +1,6 @@
 """Tables are kept small while they are mirrored: rows, ledger and readers never notice."""
 
-from tests.integration.stack import Stack, wait_until
+from tests.integration.stack import Stack
 
 
 def test_tables_are_rewritten_and_their_history_is_given_up_while_they_are_mirrored(stack: Stack) -> None:
@@ -24,8 +24,7 @@ def test_tables_are_rewritten_and_their_history_is_given_up_while_they_are_mirro
                 if answer["table"] == "shop.kept"}  # fmt: skip
         assert done.keys() == {"compact", "rewrite manifests", "expire", "count values", "remove orphans"}
         assert not any(answer["error"] for answer in done.values())
-        reached = stack.positions()
-        wait_until(lambda: stack.positions() > reached + 50)
+        stack.moves_on(50)
     after = stack.lakehouse("table", "show", "kept")
     assert (after["data_files"], after["rows"]) == (1, before["rows"])
     assert after["health"]["compacted"] is not None

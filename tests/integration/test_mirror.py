@@ -42,8 +42,7 @@ def test_snapshot_then_live_changes(stack: Stack) -> None:
     _load(stack, "0.05")
     with stack.workload():
         stack.lakehouse("wait", "--timeout", "300")
-        before = stack.positions()
-        wait_until(lambda: stack.positions() > before + 200)
+        stack.moves_on(200)
         during = stack.lakehouse("verify")
         assert during["equal"], "verify must be right while the workload runs"
     report = stack.assert_equal()
@@ -394,8 +393,7 @@ def test_every_server_is_killed_and_comes_back(stack: Stack) -> None:
 
     def kill(server: str) -> None:
         print(f"killing {server}")
-        before = stack.positions()
-        wait_until(lambda: stack.positions() > before)
+        stack.moves_on()
         stack.make("kill", f"s={server}")
 
     with stack.workload(rate=5, survives=False):
@@ -403,8 +401,7 @@ def test_every_server_is_killed_and_comes_back(stack: Stack) -> None:
     with stack.workload(rate=5, seed=8):
         for server in SERVERS[1:]:
             kill(server)
-        after = stack.positions()
-        wait_until(lambda: stack.positions() > after)
+        stack.moves_on()
     stack.assert_equal()
 
 
@@ -424,8 +421,7 @@ def test_the_mirror_killed_at_random_moments(stack: Stack) -> None:
     moments = random.Random(seed)
     with stack.workload(seed=seed):
         for cycle, alter in enumerate(ALTERATIONS):
-            target = stack.positions() + moments.randrange(1, 200)
-            wait_until(lambda goal=target: stack.positions() > goal)
+            stack.moves_on(moments.randrange(1, 200))
             stack.sql(alter.format(table=moments.choice(["orders", "order_items", "customers"]), cycle=cycle))
             if cycle % 2 == 0:
                 stack.make("kill", "s=mirror")
