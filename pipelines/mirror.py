@@ -58,8 +58,9 @@ def main() -> int:
     except (spec.SpecError, ContractError) as error:
         log.error("bad_spec", error=str(error))
         return 1
-    # Spark is given the keys, and its processes needn't have the secret.
-    os.environ.pop("PROTECTION_KEY", None)
+    # Spark is given the keys, and its processes needn't have the secrets.
+    for name in ("PROTECTION_KEY", "SPARK_SECRET_KEY"):
+        os.environ.pop(name, None)
     lease = Lease(settings.kafka_bootstrap, settings.source_name, settings.state_dir, log)
     chosen = gear.choose(settings)
     settings = settings.model_copy(update={"spark_java_options": chosen.java_options})

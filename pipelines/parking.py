@@ -39,6 +39,7 @@ class Parking:
     def __init__(self, spark: SparkSession, vault: Vault | None = None) -> None:
         self._session, self._lake, self._vault = spark.newSession(), Lake(spark), vault
         self._seen: tuple[int | None, int | None] = (None, None)
+        self._left: DataFrame | None = None
         self._open: dict[str, DataFrame] = {}
         self._accepted: dict[str, dict[int, int]] = {}
 
@@ -60,9 +61,12 @@ class Parking:
         if acts is not None:
             closed = acts.where(F.col("action").isin(*actions.CLOSED)).select(*POSITION)
             left = left.join(closed, list(POSITION), "left_anti")
-        left = left.localCheckpoint()
+        # Not by a checkpoint: if the executor that has the rows is lost, they are read again.
+        left = left.persist()
         topics = [row.topic for row in left.where(F.col("key").isNotNull()).select("topic").distinct().collect()]
-        self._open = {topic: firsts(left.where(F.col("topic") == topic)) for topic in topics}
+        if self._left is not None:
+            self._left.unpersist()
+        self._left, self._open = left, {topic: firsts(left.where(F.col("topic") == topic)) for topic in topics}
         self._seen = now
         return decided
 

@@ -78,6 +78,11 @@ ENGINE_CONF = {
     "spark.sql.streaming.numRecentProgressUpdates": "10",
 }
 EXECUTOR_JAVA_OPTIONS = "-XX:+UseParallelGC -Duser.timezone=UTC -Dorg.apache.avro.fastread=true"
+# Both of the JVM's compilers, but the optimising one only for what runs a hundred thousand times.
+BOTH_COMPILERS = (
+    "-XX:Tier4InvocationThreshold=100000 -XX:Tier4MinInvocationThreshold=20000"
+    " -XX:Tier4CompileThreshold=200000 -XX:Tier4BackEdgeThreshold=400000"
+)
 DRIVER_JAVA_OPTIONS = (
     f"{EXECUTOR_JAVA_OPTIONS} -XX:ReservedCodeCacheSize=384m -Dlog4j2.configurationFile=infra/mirror/log4j2.properties"
 )
@@ -85,31 +90,47 @@ DRIVER_JAVA_OPTIONS = (
 
 def start_session(settings: MirrorSettings, name: str, ui: bool = True, lasting: bool = False) -> SparkSession:
     """Start a driver, after every earlier driver of this state directory has ended. ``ui``: with Spark's web pages.
-    ``lasting``: it runs for days, so its heap is taken at once: what it will have then is seen now.
+    ``lasting``: it runs for days, so heaps are taken at once: what they will be then is seen now.
     """
     conf = SparkConf().setMaster(settings.spark_master).setAppName(name)
     for key, value in lake_conf(settings).items():
         conf.set(key, value)
     conf.set("spark.sql.shuffle.partitions", str(settings.shuffle_partitions))
-    heap = f"-Xms{settings.spark_driver_memory} -XX:+AlwaysPreTouch" if lasting else ""
-    options = (DRIVER_JAVA_OPTIONS, heap, _archived(settings.class_archive), settings.spark_java_options)
-    conf.set("spark.driver.extraJavaOptions", " ".join(options))
-    conf.set("spark.executor.extraJavaOptions", f"{EXECUTOR_JAVA_OPTIONS} {settings.spark_java_options}")
-    conf.set("spark.driver.memory", settings.spark_driver_memory)
-    conf.set("spark.executor.memory", settings.spark_executor_memory)
+    archived, log = _archived(settings.class_archive), Path("infra/spark/log4j2.properties").resolve()
+    executor = (EXECUTOR_JAVA_OPTIONS, BOTH_COMPILERS, f"-Dlog4j2.configurationFile={log}")
+    for part, memory, options in (
+        ("driver", settings.spark_driver_memory, f"{DRIVER_JAVA_OPTIONS} {settings.spark_java_options}"),
+        ("executor", settings.spark_executor_memory, " ".join((*executor, settings.spark_executor_java_options))),
+    ):
+        heap = f"-Xms{memory} -XX:+AlwaysPreTouch" if lasting else ""
+        conf.set(f"spark.{part}.memory", memory).set(f"spark.{part}.extraJavaOptions", f"{options} {heap} {archived}")
+    if settings.spark_executor_cores is not None:
+        conf.set("spark.cores.max", str(settings.spark_executor_cores))
     conf.set("spark.driver.bindAddress", settings.spark_driver_bind)
     conf.set("spark.driver.host", settings.spark_driver_host)
     conf.set("spark.ui.port", str(settings.spark_ui_port)).set("spark.ui.enabled", str(ui).lower())
+    secret = {}
+    if settings.spark_secret_key is not None and settings.spark_master.startswith("spark://"):
+        secret = {
+            "spark.authenticate": "true",
+            "spark.authenticate.secret": settings.spark_secret_key.get_secret_value(),
+        }
+    # Where its pages are served; by themselves they'd be for the whole network.
+    os.environ["SPARK_LOCAL_IP"] = settings.spark_driver_bind
     lock = _lock(settings.state_dir / "driver.lock")
-    return launch(conf, {"pass_fds": (lock,), "start_new_session": True})
+    return launch(conf, {"pass_fds": (lock,), "start_new_session": True}, secret)
 
 
-def launch(conf: SparkConf, process: Mapping[str, Any]) -> SparkSession:
-    """A driver in a JVM of its own, started by ``subprocess.Popen`` with the options ``process``."""
+def launch(conf: SparkConf, process: Mapping[str, Any], secret: Mapping[str, str] | None = None) -> SparkSession:
+    """A driver in a JVM of its own, started by ``subprocess.Popen`` with the options ``process``. ``secret``: of its
+    configuration, what no command line may show.
+    """
     # By links or without them, the JVM is given one class path: another one makes its archive useless.
     os.environ["SPARK_HOME"] = str(Path(pyspark.__file__).resolve().parent)
     gateway = launch_gateway(conf, popen_kwargs=dict(process))  # type: ignore[no-untyped-call]
     remember_classes(gateway.jvm)
+    for key, value in (secret or {}).items():
+        conf.set(key, value)
     return SparkSession(SparkContext(gateway=gateway, conf=conf))
 
 

@@ -30,12 +30,17 @@ class MirrorSettings(BaseSettings):
     s3_region: str
 
     spark_master: str
+    # What a Spark cluster asks of whoever wants something of it; None: nothing.
+    spark_secret_key: SecretStr | None = None
     spark_driver_bind: str = "127.0.0.1"
     spark_driver_host: str = "127.0.0.1"
     # As the JVM has it: a heap of another form ends it before it can say why.
     spark_driver_memory: str = Field(default="1536m", pattern=r"^[1-9]\d*[kmgtKMGT]$")
-    spark_executor_memory: str = "1g"
+    spark_executor_memory: str = Field(default="1g", pattern=r"^[1-9]\d*[kmgtKMGT]$")
+    # None: all that there are.
+    spark_executor_cores: int | None = Field(default=None, gt=0)
     spark_java_options: str = ""
+    spark_executor_java_options: str = ""
     spark_ui_port: int = 4040
     spark_jars: Path = Path(".lakehouse/toolchain/jars/spark")
     class_archive: Path = Path(".lakehouse/toolchain/classes.jsa")

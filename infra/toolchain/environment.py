@@ -114,7 +114,8 @@ GROUPS: tuple[Group, ...] = (
         {"LINEAGE_SECONDS": "5", "LINEAGE_DAYS": "14"},
     ),
     Group(
-        "Memory and cores",
+        "Memory and cores. Spark's worker has room for two executors: a mirror that takes over needn't wait for the"
+        "\n# one before it to be gone",
         {
             "KAFKA_HEAP": "512m",
             "CONNECT_HEAP": "640m",
@@ -123,8 +124,9 @@ GROUPS: tuple[Group, ...] = (
             "SPARK_DAEMON_HEAP": "192m",
             "SPARK_DRIVER_MEMORY": "1536m",
             "SPARK_EXECUTOR_MEMORY": "1g",
-            "SPARK_WORKER_MEMORY": "1g",
             "SPARK_EXECUTOR_CORES": "2",
+            "SPARK_WORKER_MEMORY": "2g",
+            "SPARK_WORKER_CORES": "4",
             "SPARK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1",
         },
     ),
@@ -139,6 +141,7 @@ GROUPS: tuple[Group, ...] = (
             "REGISTRY_DB_PASSWORD": secret,
             "LINEAGE_DB_PASSWORD": secret,
             "LINEAGE_API_KEY": secret,
+            "SPARK_SECRET_KEY": secret,
             "OBJECT_STORE_ROOT_USER": user_name("root"),
             "OBJECT_STORE_ROOT_PASSWORD": secret,
             "CATALOG_S3_ACCESS_KEY": user_name("catalog"),

@@ -77,12 +77,13 @@ def test_the_lake_equals_its_source_in_containers(compose: tuple[Stack, DockerCo
     assert sum(table["rows_source"] for table in report["tables"]) > 1000
 
 
-def test_a_killed_mirror_comes_back_in_containers(compose: tuple[Stack, DockerCompose]) -> None:
+def test_what_is_killed_comes_back_in_containers(compose: tuple[Stack, DockerCompose]) -> None:
     stack, _ = compose
     with stack.workload(seed=8):
         stack.moves_on()
-        stack.make("kill", "s=mirror")
-        stack.moves_on()
+        for service in ("mirror", "spark-master", "spark-worker"):
+            stack.make("kill", f"s={service}")
+            stack.moves_on()
     stack.assert_equal()
 
 

@@ -38,7 +38,7 @@ PORTS = (
     "CONNECT", "CATALOG", "LINEAGE", "SPARK_UI", "SPARK_MASTER", "SPARK_MASTER_UI", "SPARK_WORKER_UI", "FAULTS",
     "FAULTS_CATALOG", "FAULTS_OBJECT_STORE", "FAULTS_SCHEMA_REGISTRY", "FAULTS_KAFKA", "FAULTS_SOURCE_DB",
 )  # fmt: skip
-PROXIES = "infra/faults/proxies.yml"
+PROXIES, CLUSTER = "infra/faults/proxies.yml", "infra/spark/cluster.yml"
 # What a condition may take on a machine that is much slower, or busy with other things.
 WAIT_SECONDS = 300
 PYTHON = str(CHECKOUT / ".lakehouse/toolchain/venv/bin/python")
