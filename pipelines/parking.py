@@ -4,6 +4,7 @@ A letter is open until somebody replays or discards it (a row in the table of ac
 record of its topic, and passes.
 """
 
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -27,10 +28,10 @@ def followers(raw: DataFrame, first: DataFrame) -> DataFrame:
     return behind.select("partition", "offset")
 
 
-def firsts(letters: DataFrame) -> DataFrame:
-    """By ``partition`` and ``key`` the first offset of ``letters``, as ``parked_at``."""
+def firsts(letters: DataFrame, *by: str) -> DataFrame:
+    """By ``partition`` and ``key``, and ``by`` what else, the first offset of ``letters``, as ``parked_at``."""
     keyed = letters.where(F.col("key").isNotNull())
-    return keyed.groupBy("partition", "key").agg(F.min("offset").alias("parked_at"))
+    return keyed.groupBy(*by, "partition", "key").agg(F.min("offset").alias("parked_at"))
 
 
 class Parking:
@@ -39,7 +40,6 @@ class Parking:
     def __init__(self, spark: SparkSession, vault: Vault | None = None) -> None:
         self._session, self._lake, self._vault = spark.newSession(), Lake(spark), vault
         self._seen: tuple[int | None, int | None] = (None, None)
-        self._left: DataFrame | None = None
         self._open: dict[str, DataFrame] = {}
         self._accepted: dict[str, dict[int, int]] = {}
 
@@ -61,14 +61,19 @@ class Parking:
         if acts is not None:
             closed = acts.where(F.col("action").isin(*actions.CLOSED)).select(*POSITION)
             left = left.join(closed, list(POSITION), "left_anti")
-        # Not by a checkpoint: if the executor that has the rows is lost, they are read again.
-        left = left.persist()
-        topics = [row.topic for row in left.where(F.col("key").isNotNull()).select("topic").distinct().collect()]
-        if self._left is not None:
-            self._left.unpersist()
-        self._left, self._open = left, {topic: firsts(left.where(F.col("topic") == topic)) for topic in topics}
+        self._open = self._held_here(left)
         self._seen = now
         return decided
+
+    def _held_here(self, letters: DataFrame) -> dict[str, DataFrame]:
+        """By topic what :func:`followers` takes, with its rows on the driver: no executor that is lost takes any along.
+        Not by a cache either, for Spark takes an Iceberg table's older snapshot, if it has that, for the newest.
+        """
+        rows = firsts(letters, "topic").toArrow()
+        return {
+            topic: self._session.createDataFrame(rows.filter(pc.field("topic") == topic).drop_columns(["topic"]))
+            for topic in pc.unique(rows["topic"]).to_pylist()
+        }
 
     def of(self, topic: str) -> DataFrame | None:
         """What :func:`followers` takes, for this topic; None: no key of it waits."""
