@@ -67,12 +67,12 @@ test: dev ## All tests (needs no running stack; starts what it needs)
 	@$(TOOLCHAIN) preflight --runner process
 	@$(TOOLCHAIN) install
 	@$(MAKE) --no-print-directory -j 2 test-stack test-others
+	@$(VENV)/python -m pytest -v -n 1 --durations=10 --maxfail=3 tests/compose
 
 # Beside each other, and about as long: a stack is waited for much of the time. A worker of its own has each print whole
 # lines.
 test-stack:
 	@$(VENV)/python -m pytest -v -n 1 --durations=25 --maxfail=3 tests/integration --ignore tests/integration/test_mirror.py
-	@$(VENV)/python -m pytest -v -n 1 --durations=10 --maxfail=3 tests/compose
 
 test-others:
 	@$(VENV)/python -m pytest -v -n 1 --durations=15 --maxfail=3 tests/unit
