@@ -2,12 +2,11 @@
 
 import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
 
-from tests.integration.stack import CLUSTER, PYTHON, WAIT_SECONDS, Stack
+from tests.integration.stack import CLUSTER, PYTHON, WAIT_SECONDS, Stack, loaded
 
 pytestmark = pytest.mark.process
 STRANGER = """
@@ -20,15 +19,8 @@ print(spark.range(10).count())
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    running = Stack(Path(tmp_path_factory.mktemp("cluster")), "process", CLUSTER)
-    running.prepare()
-    try:
-        running.up()
-        running.run_shop("load", "--scale", "0.02")
-        running.assert_equal()
+    with loaded(tmp_path_factory.mktemp("cluster"), CLUSTER) as running:
         yield running
-    finally:
-        running.make("down")
 
 
 def test_the_work_is_done_by_an_executor(cluster: Stack) -> None:

@@ -365,6 +365,15 @@ class Stack:
         lines = (self.folder / ".env").read_text().splitlines()
         return next(line.split("=", 1)[1].strip("'\"") for line in lines if line.startswith(f"{name}="))
 
+    @property
+    def secrets(self) -> list[str]:
+        """The passwords and keys of this stack, from its .env."""
+        settings = (line.partition("=") for line in (self.folder / ".env").read_text().splitlines())
+        values = (value.strip("'\"") for name, _, value in settings if name.endswith(("_PASSWORD", "_KEY")))
+        found = [value for value in values if value]
+        assert len(found) > 10
+        return found
+
     def run_shop(self, *arguments: str) -> Any:
         """Run a command of the shop to its end; what it printed, parsed."""
         return json.loads(self._run([PYTHON, "-m", "services.shop", *arguments, "--json"], WAIT_SECONDS))
@@ -416,6 +425,20 @@ class Stack:
 
     def _environment(self) -> dict[str, str]:
         return {**os.environ, "RUNNER": self.runner, "COLUMNS": "200", "COMPOSE_FILE": ":".join(self.files)}
+
+
+@contextmanager
+def loaded(folder: Path, *overlays: str) -> Iterator[Stack]:
+    """A stack of the process runner with a small shop in it, which the lake equals; down after the block."""
+    running = Stack(folder, "process", *overlays)
+    running.prepare()
+    try:
+        running.up()
+        running.run_shop("load", "--scale", "0.02")
+        running.assert_equal()
+        yield running
+    finally:
+        running.make("down")
 
 
 def wait_until(condition: Callable[[], bool], seconds: float = WAIT_SECONDS) -> None:
