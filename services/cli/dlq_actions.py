@@ -1,4 +1,4 @@
-"""`lakehouse dlq replay`, `discard` and `accept`."""
+"""`lakehouse dlq replay` (for short `lakehouse replay`), `discard` and `accept`."""
 
 from typing import Annotated
 
@@ -21,7 +21,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")
 REPLAY_HELP = """Put dead letters back on their topics, once what was wrong is mended.
 
 Later events of a key wait behind its dead letter; they are replayed with it, in their order. A letter that fails again
-comes back, with its history in its headers. Examples:
+comes back, with its history in its headers. `lakehouse replay` is short for it. Examples:
 
     lakehouse dlq replay --reason unknown_schema --dry-run
 

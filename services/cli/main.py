@@ -24,6 +24,7 @@ from services.cli import (
     tables,
 )
 from services.cli.advise import ADVISE_HELP, advise_table
+from services.cli.dlq_actions import REPLAY_HELP, replay_letters
 from services.cli.output import CHECK_FAILED, expected_errors, out, print_json, progress
 from services.lineage.settings import LineageAccess
 from services.readers import ReaderSettings, Role, reader_endpoints
@@ -46,6 +47,7 @@ app.add_typer(tables.app, name="table")
 tables.app.command("show", help=show.HELP)(show.show_table)
 tables.app.command("advise", help=ADVISE_HELP)(advise_table)
 app.add_typer(dlq.app, name="dlq")
+app.command("replay", help=REPLAY_HELP)(replay_letters)
 app.add_typer(schema.app, name="schema")
 app.add_typer(contract.app, name="contract")
 app.add_typer(lineage.app, name="lineage")

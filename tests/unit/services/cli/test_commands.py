@@ -124,14 +124,15 @@ def test_schema_history_tells_the_log_position_as_postgresql_prints_it() -> None
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
+        (["dlq", "replay"], "say which"),
         (["replay"], "say which"),
-        (["discard", "--because", "x"], "say which"),
-        (["discard", "--because", " ", "--reason", "not_avro"], "--because needs a reason"),
-        (["replay", "shop.public.orders"], "isn't TOPIC:PARTITION:OFFSET"),
+        (["dlq", "discard", "--because", "x"], "say which"),
+        (["dlq", "discard", "--because", " ", "--reason", "not_avro"], "--because needs a reason"),
+        (["dlq", "replay", "shop.public.orders"], "isn't TOPIC:PARTITION:OFFSET"),
         (["replay", "--since", "yesterday"], "neither like 15m"),
     ],
 )
 def test_letters_are_named_before_anything_is_done(arguments: list[str], said: str) -> None:
-    result = CliRunner().invoke(app, ["dlq", *arguments])
+    result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 2
     assert said in result.stderr
