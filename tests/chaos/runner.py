@@ -12,13 +12,12 @@ from tempfile import mkdtemp
 from typing import Annotated
 
 import typer
-from confluent_kafka import Producer
 from rich.console import Console
 from tenacity import RetryError
 
 from pipelines.failpoints import FAILPOINTS
 from services.faults.switch import NETWORK
-from tests.integration.stack import PROXIES, WAIT_SECONDS, Stack, wait_until
+from tests.integration.stack import PROXIES, Stack, wait_until
 
 SERVICES = ("mirror", "source-db", "metadata-db", "object-store", "kafka", "schema-registry", "connect", "catalog",
             "capture")  # fmt: skip
@@ -126,9 +125,7 @@ class Chaos:
             case "network":
                 self.stack.faults.on(action.what)
             case "poison":
-                producer = Producer({"bootstrap.servers": self.stack.endpoints["kafka_bootstrap"]})
-                producer.produce(f"shop.public.{action.what}", key=b"poison", value=b"not avro")
-                assert producer.flush(WAIT_SECONDS) == 0
+                self.stack.produce(action.what, b"not avro")
             case _:
                 self.stack.sql(action.what)
 

@@ -4,7 +4,6 @@ import subprocess
 from collections.abc import Iterator
 
 import pytest
-from confluent_kafka import Producer
 
 from tests.integration.stack import CLUSTER, PYTHON, WAIT_SECONDS, Stack, loaded
 
@@ -41,9 +40,7 @@ def test_it_goes_on_after_a_kill_of_its(cluster: Stack, server: str) -> None:
 def test_what_waits_behind_a_letter_is_known_without_the_executor_that_found_it(cluster: Stack) -> None:
     cluster.sql("CREATE TABLE lasting (id bigint PRIMARY KEY)", "INSERT INTO lasting VALUES (1)")
     cluster.assert_equal("lasting")
-    producer = Producer({"bootstrap.servers": cluster.endpoints["kafka_bootstrap"]})
-    producer.produce("shop.public.lasting", partition=0, key=b"poison", value=b"not avro")
-    assert producer.flush(30) == 0
+    cluster.produce("lasting", b"not avro")
     cluster.sql("INSERT INTO lasting VALUES (2)")
     cluster.assert_equal("lasting")
     cluster.make("kill", "s=spark-worker")

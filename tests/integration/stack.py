@@ -17,6 +17,7 @@ from typing import Any
 import httpx
 import psutil
 import psycopg
+from confluent_kafka import Producer
 from dotenv import dotenv_values
 from pyiceberg.catalog import Catalog, load_catalog
 from tenacity import retry, retry_if_result, stop_after_delay, wait_fixed
@@ -266,6 +267,14 @@ class Stack:
         with self.source() as connection:
             for statement in statements:
                 connection.execute(statement.encode())
+
+    def produce(self, table: str, *values: bytes, key: bytes | None = b"poison", partition: int = 0,
+                headers: list[tuple[str, str | bytes | None]] | None = None) -> None:  # fmt: skip
+        """Write records to the topic of a table of the schema `public`, in this order, past the connector."""
+        producer = Producer({"bootstrap.servers": self.endpoints["kafka_bootstrap"]})
+        for value in values:
+            producer.produce(f"shop.public.{table}", value, key, partition, headers=headers or [])
+        assert producer.flush(WAIT_SECONDS) == 0
 
     def assert_equal(self, *tables: str) -> Any:
         """O1 to O6 of SCENARIOS.md: everything committed is visible, `verify` finds no difference, every offset is in

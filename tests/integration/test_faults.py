@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
 
 from tests.integration.lease import Candidate
 from tests.integration.stack import Stack, wait_until
@@ -49,19 +48,13 @@ def test_the_mirror_dies_at_each_of_its_steps_and_goes_on(stack: Stack) -> None:
     stack.assert_equal("fatal")
     for name in ONE_BY_ONE:
         stack.faults.on(name)
-    _poison(stack, "fatal")
+    stack.produce("fatal", b"not avro")
     stack.sql("ALTER TABLE fatal ADD COLUMN age int DEFAULT 7", "INSERT INTO fatal VALUES (3, 'c', 8)",
               "UPDATE fatal SET note = 'd' WHERE id = 1", "DELETE FROM fatal WHERE id = 2")  # fmt: skip
     for name in ONE_BY_ONE:
         wait_until(lambda name=name: stack.fired(name))
     stack.assert_equal("fatal")
     assert stack.lakehouse("dlq", "list", "--topic", "shop.public.fatal")["total"] == 1
-
-
-def _poison(stack: Stack, table: str) -> None:
-    producer = Producer({"bootstrap.servers": stack.endpoints["kafka_bootstrap"]})
-    producer.produce(f"shop.public.{table}", partition=0, key=b"poison", value=b"not avro")
-    assert producer.flush(30) == 0
 
 
 # What the catalog answers to a commit that it has done; None where the connection is cut.
@@ -81,7 +74,7 @@ def test_a_commit_whose_outcome_is_unknown_is_looked_up_in_the_table(stack: Stac
                 web.rule("POST", "/tables/unknown_lines$", status=status, done=True) as append,
                 web.rule("POST", "/tables/dead_letters$", status=status, done=True) as letter,
             ):
-                _poison(stack, "unknown")
+                stack.produce("unknown", b"not avro")
                 stack.sql(
                     f"UPDATE unknown SET note = '{label}' WHERE id % 2 = 0",
                     f"INSERT INTO unknown_lines VALUES ('{label}')",

@@ -7,7 +7,6 @@ from typing import Any
 
 import httpx
 import pytest
-from confluent_kafka import Producer
 
 from tests.integration.stack import CHECKOUT, PYTHON, WAIT_SECONDS, Stack, wait_until
 
@@ -109,10 +108,7 @@ def test_while_lineage_hangs_the_stream_goes_on_and_afterwards_all_is_told(stack
 def test_a_held_table_its_dead_letters_and_their_replay_are_told(stack: Stack) -> None:
     stack.sql("CREATE TABLE torrent (id bigint PRIMARY KEY)", "INSERT INTO torrent VALUES (1)")
     stack.assert_equal("torrent")
-    producer = Producer({"bootstrap.servers": stack.endpoints["kafka_bootstrap"]})
-    for _ in range(200):
-        producer.produce("shop.public.torrent", key=None, value=b"broken", partition=0)
-    assert producer.flush(30) == 0
+    stack.produce("torrent", *[b"broken"] * 200, key=None)
 
     wait_until(lambda: of_job(stack, "mirror.shop.torrent", "FAIL"))
     why = of_job(stack, "mirror.shop.torrent", "FAIL")[0]["run"]["facets"]["errorMessage"]["message"]

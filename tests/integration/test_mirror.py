@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer
 
 from pipelines import gear, ledger
 from pipelines.assume import ASSUMED_OFFSETS
@@ -269,10 +269,8 @@ def test_any_replica_identity_will_do(stack: Stack) -> None:
 
 
 def test_broken_records_become_dead_letters_and_the_stream_goes_on(stack: Stack) -> None:
-    producer = Producer({"bootstrap.servers": stack.endpoints["kafka_bootstrap"]})
-    for value in (b"not avro", b"\x00\x7f\xff\xff\xffunknown id", b"\x00"):
-        producer.produce("shop.public.orders", key=b"poison", value=value, headers=[("kept", b"as it is")])
-    assert producer.flush(30) == 0
+    broken = (b"not avro", b"\x00\x7f\xff\xff\xffunknown id", b"\x00")
+    stack.produce("orders", *broken, headers=[("kept", b"as it is")])
     stack.assert_equal("orders")
     letters = stack.lakehouse("dlq", "list", "--topic", "shop.public.orders")["letters"]
     assert sorted(letter["reason"] for letter in letters) == ["not_avro", "not_avro", "unknown_schema"]
@@ -287,9 +285,7 @@ def test_a_key_waits_behind_its_dead_letter_until_that_is_dealt_with(stack: Stac
     records = [record for record in consumer.consume(2, 60) if record.error() is None]
     consumer.close()
     first = next(record for record in records if (record.key() or b"")[-1] == 2)
-    producer = Producer({"bootstrap.servers": stack.endpoints["kafka_bootstrap"]})
-    producer.produce("shop.public.ward", partition=first.partition() or 0, key=first.key(), value=b"broken")
-    assert producer.flush(30) == 0
+    stack.produce("ward", b"broken", key=bytes(first.key() or b""), partition=first.partition() or 0)
     stack.lakehouse("wait")
     stack.sql("UPDATE ward SET note = 'c' WHERE id IN (1, 2)", "UPDATE ward SET note = 'd' WHERE id = 1")
     stack.lakehouse("wait")
@@ -330,10 +326,7 @@ def test_a_replay_that_is_cut_short_puts_each_letter_back_once(stack: Stack) -> 
     topic = "shop.public.tally"
     stack.sql("CREATE TABLE tally (n int)", "INSERT INTO tally VALUES (1)")
     stack.assert_equal("tally")
-    producer = Producer({"bootstrap.servers": stack.endpoints["kafka_bootstrap"]})
-    for _ in range(2):
-        producer.produce(topic, value=b"broken", partition=0)
-    assert producer.flush(30) == 0
+    stack.produce("tally", b"broken", b"broken", key=None)
     stack.lakehouse("wait")
     decoder = Decoder(stack.endpoints["schema_registry_url"])
     with pytest.raises(InterruptedError):
@@ -357,10 +350,7 @@ def test_a_table_that_cannot_go_on_is_held_while_the_others_do(stack: Stack) -> 
         "INSERT INTO flood VALUES (1)",
     )
     wait_until(lambda: "shop.public.clash" in stack.lakehouse("table", "list")["held"])
-    producer = Producer({"bootstrap.servers": stack.endpoints["kafka_bootstrap"]})
-    for _ in range(200):
-        producer.produce("shop.public.flood", key=None, value=b"broken", partition=0)
-    assert producer.flush(30) == 0
+    stack.produce("flood", *[b"broken"] * 200, key=None)
     wait_until(lambda: "shop.public.flood" in stack.lakehouse("table", "list")["held"])
     stack.sql(
         "CREATE TABLE free (id bigint PRIMARY KEY)", "INSERT INTO free VALUES (1)", "INSERT INTO flood VALUES (2)"

@@ -6,7 +6,7 @@ import fastavro
 import httpx
 import psycopg
 import pytest
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer
 from psycopg import sql
 
 from services.verify.tail import Decoder
@@ -253,8 +253,8 @@ def test_a_row_of_many_megabytes(stack: Stack) -> None:
 def test_a_forged_log_position_is_named_and_a_resync_repairs_it(stack: Stack) -> None:
     stack.sql("CREATE TABLE forged (id int PRIMARY KEY, note text)", "INSERT INTO forged VALUES (1, 'a')")
     stack.assert_equal("forged")
-    kafka = stack.endpoints["kafka_bootstrap"]
-    consumer = Consumer({"bootstrap.servers": kafka, "group.id": "forger", "auto.offset.reset": "earliest"})
+    consumer = Consumer({"bootstrap.servers": stack.endpoints["kafka_bootstrap"], "group.id": "forger",
+                         "auto.offset.reset": "earliest"})  # fmt: skip
     consumer.subscribe(["shop.public.forged"])
     (record,) = consumer.consume(1, 60)
     consumer.close()
@@ -263,10 +263,8 @@ def test_a_forged_log_position_is_named_and_a_resync_repairs_it(stack: Stack) ->
     event["source"]["lsn"] = 1 << 60
     body = BytesIO()
     fastavro.schemaless_writer(body, fastavro.parse_schema(schema), event)
-    producer = Producer({"bootstrap.servers": kafka})
     forged = value[:5] + body.getvalue()
-    producer.produce("shop.public.forged", forged, record.key(), record.partition() or 0)
-    assert producer.flush(30) == 0
+    stack.produce("forged", forged, key=bytes(record.key() or b""), partition=record.partition() or 0)
     stack.lakehouse("wait")
     stack.sql("UPDATE forged SET note = 'b'")
     stack.lakehouse("wait")
