@@ -72,11 +72,11 @@ test: dev ## All tests (needs no running stack; starts what it needs)
 # Beside each other, and about as long: a stack is waited for much of the time. A worker of its own has each print whole
 # lines.
 test-stack:
+	@$(VENV)/python -m pytest -v -n 1 --durations=10 --maxfail=3 tests/runner
 	@$(VENV)/python -m pytest -v -n 1 --durations=25 --maxfail=3 tests/integration --ignore tests/integration/test_mirror.py
 
 test-others:
 	@$(VENV)/python -m pytest -v -n 1 --durations=15 --maxfail=3 tests/unit
-	@$(VENV)/python -m pytest -v -n 1 --durations=10 --maxfail=3 tests/runner
 	@$(VENV)/python -m pytest -v -n 1 --durations=15 --maxfail=3 tests/integration/test_mirror.py
 
 test-model: dev ## Random histories in random batches against a model, and against a real PostgreSQL (EXAMPLES=100)
