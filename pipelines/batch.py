@@ -14,10 +14,12 @@ from pipelines.aside import Aside
 from pipelines.audit import Audit
 from pipelines.deadletters import DeadLetters
 from pipelines.errors import RetryBatch, Stopping, StopPipeline
+from pipelines.executors import Executors
 from pipelines.failpoints import failpoint
 from pipelines.history import TopicHistory
 from pipelines.holds import Holds
 from pipelines.intake import Brought, Intake
+from pipelines.leaks import Leaks
 from pipelines.ledger import Ledger, Positions, Ranges, size, some
 from pipelines.maintenance.rounds import Maintenance
 from pipelines.pace import Pace
@@ -79,6 +81,7 @@ class BatchMirror:
         self._left: set[str] = set()
         # Since the last batch that left time to spare there was more than a batch could take.
         self._late = False
+        self._leaks, self._executors = Leaks(spark._jvm, log), Executors(spark, log)
         self._pool = ThreadPoolExecutor(TABLES_SIDE_BY_SIDE, thread_name_prefix="table")
         # A session's settings carry one commit's ledger, so a session serves one table at a time.
         self._sessions: SimpleQueue[SparkSession] = SimpleQueue()
@@ -143,11 +146,14 @@ class BatchMirror:
         that leaves time to spare after a backlog.
         """
         now = time.monotonic()
+        self._leaks.let_go()
         for topic in committed:
             self._maintenance.committed(topic)
         busy = self._aside.busy()
         free = {t: mirror for t, mirror in self._tables.items() if t not in busy and not self._holds.held(t)}
         self._maintenance.run(free, number, now + (IDLE_SECONDS if idle else pause), arrived)
+        if not busy and (pause or idle):
+            self._executors.renew()
         self._stop.wait(max(0.0, now + pause - time.monotonic()))
 
     def _waiting(self, pending: Iterable[str]) -> dict[str, Positions]:

@@ -16,6 +16,7 @@ from requests.exceptions import RequestException
 from structlog.stdlib import BoundLogger
 
 from pipelines.errors import PipelineError, in_a_line
+from pipelines.leaks import Leaks
 from pipelines.log import json_log
 from pipelines.protect import Vault
 from pipelines.protected import keys_for
@@ -46,10 +47,11 @@ def main() -> int:
         return 1
     os.environ.pop("PROTECTION_KEY", None)
     datasets = [Dataset(settings.source_name, c, audience) for c in contracts.values() for audience in c.audiences]
-    refresher = None
+    refresher = leaks = None
     if datasets:
         spark = start_session(settings, f"publish {settings.source_name}", ui=False)
         spark.sparkContext.setLogLevel("WARN")
+        leaks = Leaks(spark._jvm, log)
         refresher = Refresher(spark, settings.published, None if keys is None else Vault.of(spark, keys))
     else:
         log.info("nothing_to_publish")
@@ -64,6 +66,8 @@ def main() -> int:
                 break
             alive.touch()
             _refresh(refresher, dataset, trouble, log)
+        if leaks is not None:
+            leaks.let_go()
     if refresher is not None:
         refresher.spark.stop()
     leave(0)

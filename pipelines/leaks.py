@@ -1,0 +1,60 @@
+"""What two of the JVM's libraries keep of every task for ever, let go.
+
+Avro's fast reader keeps what it has made for two schemas by which objects these are, and what it keeps refers to them,
+so that nothing of it is ever collected (AVRO-4253). Spark parses its schemas anew in every task. And Iceberg makes an
+allocator of Arrow's for each file that it reads by columns, which stays in its parent's list, for none is ever closed
+(apache/iceberg #13937). Of both there is nothing that is asked for again.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from py4j.java_gateway import JavaObject
+from py4j.protocol import Py4JError
+from structlog.stdlib import BoundLogger
+
+from pipelines.errors import in_a_line
+
+
+def _readers(jvm: Any) -> JavaObject:
+    return _field(jvm.org.apache.avro.generic.GenericData.get().getFastReaderBuilder(), "readerCache")
+
+
+def _allocators(jvm: Any) -> JavaObject:
+    return _field(jvm.org.apache.iceberg.arrow.ArrowAllocation.rootAllocator(), "childAllocators", inherited=True)
+
+
+MAPS: dict[str, Callable[[Any], JavaObject]] = {"avro": _readers, "arrow": _allocators}
+
+
+class Leaks:
+    """These maps, of the JVM that is the driver and, with ``local[*]``, does its work as well. A library in which one
+    isn't found is named in the log, and left alone: most likely it is another version, which has no need of it.
+    """
+
+    def __init__(self, jvm: Any, log: BoundLogger) -> None:
+        self._maps: dict[str, JavaObject] = {}
+        for library, find in MAPS.items():
+            try:
+                self._maps[library] = find(jvm)
+            # A class that isn't there is a package for py4j, which can't be called.
+            except (Py4JError, TypeError) as error:
+                log.warning("not_let_go", library=library, why=in_a_line(error))
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """How much each library keeps now."""
+        return {library: int(kept.size()) for library, kept in self._maps.items()}
+
+    def let_go(self) -> None:
+        """Have nothing kept. Tasks that run meanwhile have what they need themselves."""
+        for kept in self._maps.values():
+            # Java's own method: what py4j has of that name takes the entries out one by one, by Java's equality.
+            JavaObject.__getattr__(kept, "clear")()
+
+
+def _field(of: JavaObject, name: str, inherited: bool = False) -> JavaObject:
+    of_class = of.getClass().getSuperclass() if inherited else of.getClass()
+    field = of_class.getDeclaredField(name)
+    field.setAccessible(True)
+    return field.get(of)
