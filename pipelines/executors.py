@@ -25,8 +25,8 @@ class Executors:
         found, listed = {}, self._context.statusStore().executorList(True).iterator()
         while listed.hasNext():
             one = listed.next()
-            if one.id() != DRIVER:
-                found[one.id()] = time.time() - one.addTime().getTime() / 1000
+            if (name := one.id()) != DRIVER:
+                found[name] = time.time() - one.addTime().getTime() / 1000
         return found
 
     def renew(self) -> None:
