@@ -16,7 +16,9 @@ from structlog.stdlib import BoundLogger
 
 from pipelines import enforce, failpoints, gear, spec
 from pipelines.batch import BatchMirror
+from pipelines.executors import ABSENT_SECONDS, Attendance
 from pipelines.history import outrun
+from pipelines.leaks import settle
 from pipelines.lease import Lease
 from pipelines.log import json_log
 from pipelines.planned import OffsetLog
@@ -73,6 +75,7 @@ def main() -> int:
         vault = None if keys is None else Vault.of(spark, keys)
         mirror = partial(BatchMirror, spark, settings, stop, caught_up, log, specs, contracts, vault)
         done = caught_up if chosen.high else Event()
+        settle()
         code = _run(spark, settings, mirror, lease, stop, done, log) if lease.acquire(stop) else 0
     except ContractError as error:
         log.error("bad_spec", error=str(error))
@@ -104,9 +107,13 @@ def _run(
         .trigger(processingTime=TRIGGER)
         .start()
     )
-    alive = settings.state_dir / "alive"
+    alive, attendance = settings.state_dir / "alive", Attendance(spark)
     while query.isActive and lease.held() and not stop.wait(POLL_SECONDS):
         alive.touch()
+        if attendance.none():
+            log.error("no_executors", seconds=ABSENT_SECONDS, next="the same process anew",
+                      why="Spark's cluster has none to give, or doesn't know this application any more")  # fmt: skip
+            abandon(spark, 1)
         if done.is_set():
             log.info("caught_up", next="the same process anew, for batches that are small")
             stop.set()

@@ -16,7 +16,7 @@ from requests.exceptions import RequestException
 from structlog.stdlib import BoundLogger
 
 from pipelines.errors import PipelineError, in_a_line
-from pipelines.leaks import Leaks
+from pipelines.leaks import Leaks, settle
 from pipelines.log import json_log
 from pipelines.protect import Vault
 from pipelines.protected import keys_for
@@ -53,6 +53,7 @@ def main() -> int:
         spark.sparkContext.setLogLevel("WARN")
         leaks = Leaks(spark._jvm, log)
         refresher = Refresher(spark, settings.published, None if keys is None else Vault.of(spark, keys))
+        settle()
     else:
         log.info("nothing_to_publish")
     alive, trouble = settings.state_dir / "alive", dict[str, str]()

@@ -4,10 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.integration.conftest import pytest_runtest_makereport
 from tests.integration.stack import PROXIES, Stack, loaded
-
-__all__ = ["pytest_runtest_makereport"]
 
 
 @pytest.fixture(scope="package")

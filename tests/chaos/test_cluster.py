@@ -1,5 +1,6 @@
 """A mirror whose work is done by an executor of Spark's master and worker, as in containers: these are killed, too."""
 
+import shutil
 import subprocess
 from collections.abc import Iterator
 
@@ -35,6 +36,16 @@ def test_it_goes_on_after_a_kill_of_its(cluster: Stack, server: str) -> None:
         cluster.make("kill", f"s={server}")
         cluster.moves_on(100)
     cluster.assert_equal()
+
+
+def test_it_goes_on_after_the_master_has_come_back_without_its_state(cluster: Stack) -> None:
+    with cluster.workload(rate=5, seed=3):
+        cluster.moves_on()
+        shutil.rmtree(cluster.folder / ".lakehouse/data/spark-master/recovery")
+        cluster.make("kill", "s=spark-master")
+        cluster.moves_on(100)
+    cluster.assert_equal()
+    assert '"event": "no_executors"' in cluster.log("mirror")
 
 
 def test_what_waits_behind_a_letter_is_known_without_the_executor_that_found_it(cluster: Stack) -> None:

@@ -19,10 +19,6 @@ from tests.integration.stack import PYTHON, WAIT_SECONDS, Stack, wait_until
 pytestmark = pytest.mark.process
 
 
-def _log(stack: Stack) -> str:
-    return (stack.folder / ".lakehouse/logs/mirror.log").read_text(encoding="utf-8")
-
-
 @contextmanager
 def _another_mirror(stack: Stack, folder: Path) -> Iterator[Path]:
     """A mirror of the same source with a state of its own; its log."""
@@ -76,12 +72,12 @@ def test_a_batch_ends_before_a_mirror_that_is_asked_to_stop(stack: Stack) -> Non
     stack.faults.on("before-merge", "pause")
     with stack.workload():
         wait_until(lambda: stack.fired("before-merge"))
-        stopped = _log(stack).count('"event": "stopped"')
+        stopped = stack.log("mirror").count('"event": "stopped"')
         pid = (stack.folder / ".lakehouse/run/services/mirror.starts").read_text(encoding="ascii").split()[-1]
         os.kill(int(pid), signal.SIGTERM)
-        wait_until(lambda: '"event": "stopping"' in _log(stack).rsplit('"event": "started"', 1)[-1])
+        wait_until(lambda: '"event": "stopping"' in stack.log("mirror").rsplit('"event": "started"', 1)[-1])
         stack.faults.off("before-merge")
-        wait_until(lambda: _log(stack).count('"event": "stopped"') > stopped)
+        wait_until(lambda: stack.log("mirror").count('"event": "stopped"') > stopped)
     stack.assert_equal()
 
 
@@ -186,9 +182,9 @@ def _mount(folder: Path, mib: int) -> None:
 def _fill_for_a_while(stack: Stack, folder: Path, complaint: str) -> None:
     """Fill the disk below a folder once batches are under way there, until the mirror has complained of it."""
     stack.moves_on()
-    complaints = _log(stack).count(complaint)
+    complaints = stack.log("mirror").count(complaint)
     _fill(folder / "filler")
-    wait_until(lambda: _log(stack).count(complaint) > complaints)
+    wait_until(lambda: stack.log("mirror").count(complaint) > complaints)
     (folder / "filler").unlink()
 
 

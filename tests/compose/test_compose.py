@@ -45,6 +45,16 @@ def compose(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Stack, D
         project.stop(down=True)
 
 
+@pytest.fixture(scope="module")
+def stack(compose: tuple[Stack, DockerCompose]) -> Stack:
+    return compose[0]
+
+
+@pytest.fixture(scope="module")
+def project(compose: tuple[Stack, DockerCompose]) -> DockerCompose:
+    return compose[1]
+
+
 def _amiss(project: DockerCompose) -> str:
     """The services that aren't as they should be, and what they said last."""
     said = []
@@ -65,8 +75,7 @@ def _ready(project: DockerCompose) -> bool:
     )
 
 
-def test_the_lake_equals_its_source_in_containers(compose: tuple[Stack, DockerCompose]) -> None:
-    stack, project = compose
+def test_the_lake_equals_its_source_in_containers(stack: Stack, project: DockerCompose) -> None:
     services = {container.Service for container in project.get_containers(include_all=True)}
     assert services >= {"spark-master", "spark-worker", "mirror", "verifier", "capture", "connect", "kafka", "catalog"}
     stack.run_shop("load", "--scale", "0.02")
@@ -77,8 +86,7 @@ def test_the_lake_equals_its_source_in_containers(compose: tuple[Stack, DockerCo
     assert sum(table["rows_source"] for table in report["tables"]) > 1000
 
 
-def test_what_is_killed_comes_back_in_containers(compose: tuple[Stack, DockerCompose]) -> None:
-    stack, _ = compose
+def test_what_is_killed_comes_back_in_containers(stack: Stack) -> None:
     with stack.workload(seed=8):
         stack.moves_on()
         for service in ("mirror", "spark-master", "spark-worker"):
@@ -87,8 +95,7 @@ def test_what_is_killed_comes_back_in_containers(compose: tuple[Stack, DockerCom
     stack.assert_equal()
 
 
-def test_nothing_listens_beyond_loopback(compose: tuple[Stack, DockerCompose]) -> None:
-    _, project = compose
+def test_nothing_listens_beyond_loopback(project: DockerCompose) -> None:
     published = [p for c in project.get_containers() for p in c.Publishers or [] if p.PublishedPort]
     assert published
     assert {p.URL for p in published} == {"127.0.0.1"}

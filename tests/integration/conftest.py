@@ -1,24 +1,12 @@
 """The stack of the process runner, shared by the tests that need all of it; they run in the order they are written."""
 
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.integration.postgres import Server, postgres_server
 from tests.integration.stack import Stack
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(
-    item: pytest.Item, call: pytest.CallInfo[None]
-) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Add to a failure's report what the stack has to say."""
-    report = yield
-    running = getattr(item, "funcargs", {}).get("stack")
-    if report.failed and isinstance(running, Stack):
-        report.sections.append(("the stack", running.diagnosis()))
-    return report
 
 
 @pytest.fixture(scope="package")

@@ -42,6 +42,8 @@ PORTS = (
 PROXIES, CLUSTER = "infra/faults/proxies.yml", "infra/spark/cluster.yml"
 # What a condition may take on a machine that is much slower, or busy with other things.
 WAIT_SECONDS = 300
+# Whose logs are looked at first, where a test has failed.
+DIAGNOSED = ("mirror", "capture", "connect", "spark-master", "spark-worker")
 PYTHON = str(CHECKOUT / ".lakehouse/toolchain/venv/bin/python")
 # Tables of which something else is asked than of all.
 SPECS = {
@@ -365,6 +367,10 @@ class Stack:
         exports = (shlex.split(line)[1] for line in script.splitlines() if line.startswith("export "))
         return dict(export.split("=", 1) for export in exports)
 
+    def log(self, service: str) -> str:
+        """What a service has said so far (process runner)."""
+        return (self.folder / f".lakehouse/logs/{service}.log").read_text(encoding="utf-8")
+
     def connector(self, command: str) -> None:
         """Have Connect stop or resume the connector."""
         httpx.put(f"{self.endpoints['connect_url']}/connectors/shop/{command}").raise_for_status()
@@ -413,7 +419,8 @@ class Stack:
     def diagnosis(self) -> str:
         """What a person would look at first when a test has failed: the services, and the ends of the logs."""
         parts = []
-        logs = (["logs", name, "--lines", "40"] for name in ("mirror", "capture", "connect"))
+        known = {service["name"] for service in self.report()["services"]}
+        logs = (["logs", name, "--lines", "40"] for name in DIAGNOSED if name in known)
         for command in (["status"], *logs):
             shown = self._run([PYTHON, "-m", "services.runner", *command], WAIT_SECONDS, ok=tuple(range(256)))
             parts.append("\n".join([" ".join(command), *(line[:600] for line in shown.splitlines())]))

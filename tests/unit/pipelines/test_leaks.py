@@ -1,4 +1,7 @@
-"""What the JVM's libraries keep of every task."""
+"""What is kept of every task and batch."""
+
+import gc
+import weakref
 
 import pytest
 import structlog
@@ -29,3 +32,18 @@ def test_a_library_without_it_is_left_alone(spark: SparkSession, monkeypatch: py
     leaks.let_go()
     assert [(line["event"], line["library"]) for line in said] == [("not_let_go", "avro")]
     assert leaks.sizes == {"arrow": 0}
+
+
+def test_python_holds_no_plan_that_nobody_uses(spark: SparkSession) -> None:
+    leaks = Leaks(spark._jvm, structlog.get_logger())
+    gc.disable()
+    try:
+        plan = spark.range(1)._jdf
+        assert plan.count() == 1
+        held = weakref.ref(plan)
+        del plan
+        assert held() is not None, "it goes by itself now: there is no need to collect"
+        leaks.let_go()
+        assert held() is None
+    finally:
+        gc.enable()
