@@ -1,4 +1,4 @@
-"""Executors that are JVMs of their own: a cluster within this machine, in a process of their own."""
+"""Executors that are JVMs of their own, of a cluster within this machine; a process of its own has the session."""
 
 import json
 import subprocess
@@ -6,86 +6,77 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 CHECKOUT = Path(__file__).parents[3]
-CLUSTER = """
+TOLD = """
 import json
-import sys
 from threading import Thread
 import structlog
 from pyspark import SparkConf
 from tenacity import RetryError, retry, retry_if_result, stop_after_delay, wait_fixed
 from pipelines import executors
 from pipelines.executors import Attendance, Executors
-from pipelines.session import abandon, end_session, launch
-
-conf = SparkConf().setMaster("local-cluster[1,1,512]").setAppName("cluster").set("spark.ui.enabled", "false")
-conf.set("spark.executor.memory", "512m").set("spark.driver.memory", "512m").set("spark.executor.cores", sys.argv[1])
-spark = launch(conf, {})
-executors.LOOK_SECONDS = 0.1
-"""
-RENEWED = """
-structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
-log = structlog.get_logger()
-young, old = Executors(spark, log), Executors(spark, log, hours=0)
-
-@retry(retry=retry_if_result(lambda ages: not ages), wait=wait_fixed(0.2), stop=stop_after_delay(120))
-def there(besides):
-    return [executor for executor in old.ages if executor not in besides]
-
-counted, first = [spark.range(10).count()], there([])
-young.renew()
-counted, untouched = [*counted, spark.range(20).count()], list(old.ages)
-old.renew()
-print(json.dumps([first, untouched, there(first), [*counted, spark.range(30).count()]]))
-end_session(spark)
-"""
-MISSED = """
-attendance = Attendance(spark, seconds=1)
-work = Thread(target=lambda: spark.range(0, 10**13, 1, 1).selectExpr("sum(id % 7)").collect(), daemon=True)
+from pipelines.session import abandon, launch
 
 def held(condition, seconds):
     again = retry(retry=retry_if_result(lambda held: not held), wait=wait_fixed(0.2), stop=stop_after_delay(seconds))
     try:
-        return bool(again(condition)())
+        return again(condition)()
     except RetryError:
         return False
 
-if sys.argv[1] == "1":
-    spark.range(10).count()
-idle = held(attendance.none, 3)
-work.start()
-assert held(spark.sparkContext.statusTracker().getActiveStageIds, 60)
-print(json.dumps([idle, held(attendance.none, float(sys.argv[2]))]), flush=True)
+conf = SparkConf().setMaster("local-cluster[1,1,512]").setAppName("cluster").set("spark.ui.enabled", "false")
+spark = launch(conf.set("spark.executor.memory", "512m").set("spark.driver.memory", "512m"), {})
+structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
+log, context = structlog.get_logger(), spark.sparkContext
+young, old = Executors(spark, log), Executors(spark, log, hours=0)
+
+told = {"counted": [spark.range(10).count()], "first": held(lambda: list(old.ages), 60)}
+young.renew()
+told |= {"counted": [*told["counted"], spark.range(20).count()], "untouched": list(old.ages)}
+old.renew()
+told["second"] = held(lambda: [name for name in old.ages if name not in told["first"]], 60)
+told["counted"].append(spark.range(30).count())
+
+executors.LOOK_SECONDS = 0.1
+attendance = Attendance(spark, seconds=1)
+
+def missed(seconds):
+    work = Thread(target=lambda: spark.range(0, 10**13, 1, 1).selectExpr("sum(id % 7)").collect(), daemon=True)
+    work.start()
+    assert held(context.statusTracker().getActiveStageIds, 60)
+    return bool(held(attendance.none, seconds))
+
+told["missed at work"] = missed(3)
+context.cancelAllJobs()
+assert held(lambda: not context.statusTracker().getActiveStageIds(), 60)
+# Without another one in its place.
+context._jsc.sc().killExecutor(told["second"][0])
+assert held(lambda: not old.ages, 60)
+told["missed when idle"] = bool(held(attendance.none, 3))
+told["missed when there is none"] = missed(60)
+print(json.dumps(told), flush=True)
 abandon(spark, 0)
 """
 
 
-def _run(script: str, *arguments: str) -> Any:
-    """What a script prints, whose session on a cluster of one core has executors of ``arguments[0]`` cores."""
+@pytest.fixture(scope="module")
+def told() -> Any:
     done = subprocess.run(
-        [sys.executable, "-c", CLUSTER + script, *arguments],
-        cwd=CHECKOUT,
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
+        [sys.executable, "-c", TOLD], cwd=CHECKOUT, capture_output=True, text=True, timeout=600, check=False
     )
     assert done.returncode == 0, done.stderr[-4000:]
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def test_the_oldest_is_replaced_once_it_is_too_old() -> None:
-    first, untouched, second, counted = _run(RENEWED, "1")
-    assert first == untouched
-    assert second
-    assert not {*first} & {*second}
-    assert counted == [10, 20, 30]
+def test_the_oldest_is_replaced_once_it_is_too_old(told: Any) -> None:
+    assert told["first"] == told["untouched"]
+    assert told["second"]
+    assert not {*told["first"]} & {*told["second"]}
+    assert told["counted"] == [10, 20, 30]
 
 
-def test_that_there_is_none_is_noticed() -> None:
-    """Not while nothing is asked of them. The cluster has no core for the second one that each wants."""
-    assert _run(MISSED, "2", "30") == [False, True]
-
-
-def test_one_that_works_is_not_missed() -> None:
-    assert _run(MISSED, "1", "5") == [False, False]
+def test_that_there_is_none_is_noticed_when_there_is_work(told: Any) -> None:
+    missed = [told[f"missed {when}"] for when in ("at work", "when idle", "when there is none")]
+    assert missed == [False, False, True]
