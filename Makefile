@@ -74,10 +74,10 @@ test: dev ## All tests (needs no running stack; starts what it needs)
 test-stack:
 	@$(VENV)/python -m pytest -v -n 1 --durations=10 --maxfail=3 tests/runner
 	@$(VENV)/python -m pytest -v -n 1 --durations=25 --maxfail=3 tests/integration --ignore tests/integration/test_mirror.py
-	@$(VENV)/python -m pytest -v -n 1 --durations=10 --maxfail=3 tests/unit --ignore tests/unit/pipelines
+	@$(VENV)/python -m pytest -v -n 1 --durations=10 --maxfail=3 tests/unit --ignore-glob 'tests/unit/pipelines/test_[!t]*'
 
 test-others:
-	@$(VENV)/python -m pytest -v -n 1 --durations=15 --maxfail=3 tests/unit/pipelines
+	@$(VENV)/python -m pytest -v -n 1 --durations=15 --maxfail=3 tests/unit/pipelines --ignore-glob 'tests/unit/pipelines/test_t*'
 	@$(VENV)/python -m pytest -v -n 1 --durations=15 --maxfail=3 tests/integration/test_mirror.py
 
 test-model: dev ## Random histories in random batches against a model, and against a real PostgreSQL (EXAMPLES=100)
