@@ -69,8 +69,8 @@ test: dev ## All tests (needs no running stack; starts what it needs)
 	@$(MAKE) --no-print-directory -j 2 test-stack test-others
 	@$(VENV)/python -m pytest -v -n 1 --durations=10 --maxfail=3 tests/compose
 
-# Beside each other, and about as long: a stack is waited for much of the time. A worker of its own has each print whole
-# lines.
+# Beside each other, and about as long, for which the stages' tests are cut by their names: a stack is waited for much
+# of the time. A worker of its own has each print whole lines.
 test-stack:
 	@$(VENV)/python -m pytest -v -n 1 --durations=10 --maxfail=3 tests/runner
 	@$(VENV)/python -m pytest -v -n 1 --durations=25 --maxfail=3 tests/integration --ignore tests/integration/test_mirror.py

@@ -111,7 +111,8 @@ def _run(
     while query.isActive and lease.held() and not stop.wait(POLL_SECONDS):
         alive.touch()
         if attendance.none():
-            log.error("no_executors", seconds=ABSENT_SECONDS, next="the same process anew",
+            log.error("no_executors", seconds=ABSENT_SECONDS,
+                      next="the same process anew; if that has none either, see to Spark's master and workers",
                       why="Spark's cluster has none to give, or doesn't know this application any more")  # fmt: skip
             abandon(spark, 1)
         if done.is_set():

@@ -4,8 +4,6 @@ from collections.abc import Generator
 
 import pytest
 
-from tests.integration.stack import Stack
-
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
@@ -13,7 +11,7 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Add to a failure's report what the stack has to say."""
     report = yield
-    running = getattr(item, "funcargs", {}).get("stack")
-    if report.failed and isinstance(running, Stack):
-        report.sections.append(("the stack", running.diagnosis()))
+    stack = getattr(item, "funcargs", {}).get("stack")
+    if report.failed and stack is not None:
+        report.sections.append(("the stack", stack.diagnosis()))
     return report

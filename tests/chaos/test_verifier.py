@@ -51,7 +51,7 @@ def test_what_is_done_behind_the_mirrors_back_is_found_and_healed(stack: Stack) 
         assert {(key.split(", ")[1], kind) for key, kind in found["keys"].items()} == {
             ("n=8", "differs"), ("n=150", "missing"), ("n=9000", "extra"),
         }  # fmt: skip
-        log = (stack.folder / ".lakehouse/logs/verifier.log").read_text()
+        log = stack.log("verifier")
         assert "n=150" in log
         assert "Traceback" not in log, "in all that came before"
         assert "tampered" not in log, "keys are named, never values"

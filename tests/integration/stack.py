@@ -42,8 +42,6 @@ PORTS = (
 PROXIES, CLUSTER = "infra/faults/proxies.yml", "infra/spark/cluster.yml"
 # What a condition may take on a machine that is much slower, or busy with other things.
 WAIT_SECONDS = 300
-# Whose logs are looked at first, where a test has failed.
-DIAGNOSED = ("mirror", "capture", "connect", "spark-master", "spark-worker")
 PYTHON = str(CHECKOUT / ".lakehouse/toolchain/venv/bin/python")
 # Tables of which something else is asked than of all.
 SPECS = {
@@ -419,8 +417,8 @@ class Stack:
     def diagnosis(self) -> str:
         """What a person would look at first when a test has failed: the services, and the ends of the logs."""
         parts = []
-        known = {service["name"] for service in self.report()["services"]}
-        logs = (["logs", name, "--lines", "40"] for name in DIAGNOSED if name in known)
+        names = ("mirror", "capture", "connect", "spark-master", "spark-worker")
+        logs = (["logs", name, "--lines", "40"] for name in names)
         for command in (["status"], *logs):
             shown = self._run([PYTHON, "-m", "services.runner", *command], WAIT_SECONDS, ok=tuple(range(256)))
             parts.append("\n".join([" ".join(command), *(line[:600] for line in shown.splitlines())]))

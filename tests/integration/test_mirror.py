@@ -473,9 +473,8 @@ def test_a_lost_checkpoint_makes_a_backlog_that_is_caught_up_in_a_gear_of_its_ow
 
 def _mirror_said(stack: Stack) -> Callable[[], list[dict[str, Any]]]:
     """What asks for the lines of the mirror's log that have come since."""
-    log = stack.folder / ".lakehouse/logs/mirror.log"
-    before = len(log.read_text())
-    return lambda: [json.loads(line) for line in log.read_text()[before:].splitlines() if line.startswith("{")]
+    before = len(stack.log("mirror"))
+    return lambda: [json.loads(line) for line in stack.log("mirror")[before:].splitlines() if line.startswith("{")]
 
 
 def _fall_behind(stack: Stack, *statements: str) -> None:
