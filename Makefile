@@ -62,23 +62,20 @@ bench: dev ## This mirror and its peers on the same topics, compared (FULL=1 the
 	@$(VENV)/python -m tests.bench $(if $(FULL),--size full) --systems '$(SYSTEMS)' --workloads '$(WORKLOADS)' $(if $(RUNS),--runs $(RUNS)) $(if $(SEED),--seed $(SEED))
 
 ## Development
-.PHONY: test test-stack test-others test-model test-chaos chaos check lint format lock env setup dev
+.PHONY: test test-integration test-mirror test-unit test-compose test-runner test-model test-chaos chaos check lint format lock env setup dev
 test: dev ## All tests (needs no running stack; starts what it needs)
 	@$(TOOLCHAIN) preflight --runner process
 	@$(TOOLCHAIN) install
-	@$(MAKE) --no-print-directory -j 2 test-stack test-others
-	@$(VENV)/python -m pytest -v -n 1 --durations=10 --maxfail=3 tests/compose
+	@$(MAKE) --no-print-directory -j 2 test-integration test-mirror test-unit test-compose test-runner
 
-# Beside each other, and about as long, for which the stages' tests are cut by their names: a stack is waited for much
-# of the time. A worker of its own has each print whole lines.
-test-stack:
-	@$(VENV)/python -m pytest -v -n 1 --durations=10 --maxfail=3 tests/runner
-	@$(VENV)/python -m pytest -v -n 1 --durations=25 --maxfail=3 tests/integration --ignore tests/integration/test_mirror.py
-	@$(VENV)/python -m pytest -v -n 1 --durations=10 --maxfail=3 tests/unit --ignore-glob 'tests/unit/pipelines/test_[!t]*'
-
-test-others:
-	@$(VENV)/python -m pytest -v -n 1 --durations=15 --maxfail=3 tests/unit/pipelines --ignore-glob 'tests/unit/pipelines/test_t*'
-	@$(VENV)/python -m pytest -v -n 1 --durations=15 --maxfail=3 tests/integration/test_mirror.py
+# Two at a time, the longest first: a stack is waited for much of the time. A worker of its own has each print whole lines.
+PYTEST = $(VENV)/python -m pytest -v -n 1 --durations=15 --maxfail=3
+test-integration:
+	@$(PYTEST) tests/integration --ignore tests/integration/test_mirror.py
+test-mirror:
+	@$(PYTEST) tests/integration/test_mirror.py
+test-unit test-compose test-runner: test-%:
+	@$(PYTEST) tests/$*
 
 test-model: dev ## Random histories in random batches against a model, and against a real PostgreSQL (EXAMPLES=100)
 	@$(TOOLCHAIN) install spark
