@@ -7,7 +7,7 @@ VENV := .lakehouse/toolchain/venv/bin
 TOOLCHAIN := python3 -m infra.toolchain
 RUNNER_CMD := $(VENV)/python -m services.runner
 # Asked for only when a recipe needs it: RUNNER=, else the runner that holds the state, else what the machine can do.
-CHOSEN = $(shell RUNNER='$(RUNNER)' python3 -m services.runner.choose)
+CHOSEN = $(eval CHOSEN := $(shell RUNNER='$(RUNNER)' python3 -m services.runner.choose))$(or $(CHOSEN),$(error no runner))
 COMPONENTS = $(if $(filter compose,$(CHOSEN)),python project)
 SHELL_SCRIPTS = $(shell git ls-files -z | xargs -0 grep -lE '^#!.*sh$$|^\# shellcheck shell=' 2>/dev/null)
 export RUNNER PROFILES YES ALL
