@@ -39,7 +39,7 @@ from tests.bench.topics import Topics
 from tests.bench.workloads import WORKLOADS
 
 OURS = [name for name, system in SYSTEMS.items() if isinstance(system, Lakehouse)]
-SAMPLE_SECONDS, SCAN_SECONDS, HEAP_SECONDS, ASK_TIMEOUT = 5.0, 120.0, 300.0, 600.0
+SAMPLE_SECONDS, HEAP_SECONDS, ASK_TIMEOUT = 5.0, 300.0, 600.0
 # Of the samples of memory, what counts as warming up.
 WARM_UP = 1 / 3
 MOST_SCAN = 1.2
@@ -117,6 +117,9 @@ def soak(
     system: Annotated[str, typer.Option(help=f"Of {', '.join(OURS)}.")] = "lakehouse",
     warm_up: Annotated[float, typer.Option(min=0, help="Seconds of the load that are left out.")] = 45,
     ask_every: Annotated[float, typer.Option(help="Seconds between two requests for all upkeep.")] = 60,
+    scan_every: Annotated[
+        float, typer.Option(help="Seconds between two looks at what a scan costs. Each writes the table anew.")
+    ] = 120,
     seed: Annotated[int, typer.Option()] = 1,
     as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> None:
@@ -137,7 +140,7 @@ def soak(
         stage.set_up()
         course = Course(stage, plan, seed, say, folder / "bench")
         course.folder.mkdir()
-        found = _soak(course, system, workload, rate, warm_up, minutes * 60, ask_every)
+        found = _soak(course, system, workload, rate, warm_up, minutes * 60, ask_every, scan_every)
     finally:
         stage.make("down")
     shutil.rmtree(folder)
@@ -152,8 +155,9 @@ def soak(
 
 
 def _soak(
-    course: Course, name: str, workload: str, rate: float, warm_up: float, seconds: float, ask_every: float
-) -> Soak:
+    course: Course, name: str, workload: str, rate: float, warm_up: float, seconds: float, ask_every: float,
+    scan_every: float,
+) -> Soak:  # fmt: skip
     system, stage = SYSTEMS[name], course.stage
     job = Job(stage, WORKLOADS[workload], Topics(stage.settings, WORKLOADS[workload]), course.folder / name)
     found = Soak(system.freshness or 0.0)
@@ -163,7 +167,7 @@ def _soak(
         course.until_visible(process, watcher, job.topics.last_positions())
         course.warmed_up(process, job.workload, rate, warm_up)
         starts, beyond, arrival = job.topics.ends(), course.log_position(), Arrival()
-        asker, scanner, collector = Repeated(ask_every), Repeated(SCAN_SECONDS), Repeated(HEAP_SECONDS)
+        asker, scanner, collector = Repeated(ask_every), Repeated(scan_every), Repeated(HEAP_SECONDS)
         sampled, since, cpu = 0.0, time.monotonic(), process.cpu_seconds()
         with course.writer(job.workload, rate, seconds) as writer:
             while writer.poll() is None:
@@ -239,6 +243,7 @@ def _names(course: Course) -> list[str]:
 
 
 def _scan(course: Course, job: Job, watcher: Watcher, found: Soak, at: float) -> None:
+    began = time.monotonic()
     with TemporaryDirectory(dir=course.folder) as scratch:
         duck = open_duckdb(course.stage.settings, Path(scratch), "2GB")
         left = fresh = 0.0
@@ -252,7 +257,8 @@ def _scan(course: Course, job: Job, watcher: Watcher, found: Soak, at: float) ->
         duck.close()
     if fresh:
         found.scans.append((round(at, 1), round(left / fresh, 3)))
-        course.say(f"  after {at:,.0f} s a scan costs {left / fresh:.2f} times a compacted one")
+        course.say(f"  after {at:,.0f} s a scan costs {left / fresh:.2f} times a compacted one, which it took "
+                   f"{time.monotonic() - began:.0f} s to see")  # fmt: skip
 
 
 def _collect(process: Measured, found: Soak, at: float) -> None:
