@@ -48,8 +48,9 @@ def compact(
     extra: Mapping[str, object] | None = None, piece: int | None = PIECE_BYTES,
 ) -> Done:  # fmt: skip
     """Pack small files together, sorted by ``order``, and write files anew of which much is deleted, in one commit; of
-    these about so many bytes as a ``piece`` has (None: all), and one file at least. ``extra``: options of Iceberg's
-    action beyond these. A table that says nothing of how it is read in parts gets what new tables have first.
+    these, as far as they aren't small, about so many bytes as a ``piece`` has (None: all), and one file at least.
+    ``extra``: options of Iceberg's action beyond these. A table that says nothing of how it is read in parts gets what
+    new tables have first.
 
     Of which file a row was deleted Iceberg's action doesn't see where deletes are together. So where there are many of
     them they are laid out by file before it, and together again after it, in commits of their own.
@@ -58,8 +59,9 @@ def compact(
         table.set_properties({name: READING[name] for name in unsaid})
         table.refresh()
     target = found.target_bytes(policy.target_file_mib * MIB)
+    small = target // 2
     options = {
-        "target-file-size-bytes": target, "min-file-size-bytes": target // 2,
+        "target-file-size-bytes": target, "min-file-size-bytes": small,
         # A file that is larger than it need be costs no reader anything; to split it costs much.
         "max-file-size-bytes": 2 * policy.target_file_mib * MIB,
         # Of a table with partitions those that need it, not each that has a second file.
@@ -75,7 +77,7 @@ def compact(
         lay_out_deletes(session, table)
     threshold = policy.delete_share
     if piece is not None and (hidden or not together):
-        threshold = _threshold(table, policy.delete_share, piece)
+        threshold = _threshold(table, policy.delete_share, piece, small)
     failpoint("before-compaction")
     action = _actions(session).rewriteDataFiles(table.java)
     if order:
@@ -94,9 +96,11 @@ def compact(
     return done
 
 
-def _threshold(table: LakeTable, share: float, piece: int) -> float:
+def _threshold(table: LakeTable, share: float, piece: int, small: int) -> float:
     """The share of deleted rows from which on a file is written anew: ``share``, or more where files with less would
-    come to more bytes than a ``piece`` has with those that have the most. Of deletes that are by file.
+    come to more bytes than a ``piece`` has with those that have the most. Of deletes that are by file. Files of fewer
+    bytes than ``small`` are packed together whatever is deleted of them, and are no part of the piece: of a hot table's
+    newest rows more is deleted than of any others, and large files' turn would never come.
     """
     if table.java.currentSnapshot() is None:
         return share
@@ -104,9 +108,10 @@ def _threshold(table: LakeTable, share: float, piece: int) -> float:
     with closing(table.java.newScan().planFiles()) as tasks:
         for task in _each(tasks):
             file, deletes = task.file(), task.deletes()
-            if deletes.size():
+            size = int(file.fileSizeInBytes())
+            if size >= small and deletes.size():
                 gone = sum(int(delete.recordCount()) for delete in deletes)
-                found.append((min(1.0, gone / file.recordCount()), int(file.fileSizeInBytes())))
+                found.append((min(1.0, gone / file.recordCount()), size))
     taken, threshold = 0, share
     for deleted, size in sorted(found, reverse=True):
         if deleted < share:

@@ -329,6 +329,26 @@ def test_what_is_written_anew_for_its_deletes_is_written_piece_by_piece(spark: S
     assert (task.due.task, task.after.deleted, task.done.left, topic.rows()) == (COMPACT, 0, False, rows)
 
 
+def test_a_large_file_s_turn_comes_though_more_is_deleted_of_small_ones(spark: SparkSession) -> None:
+    topic = Topic(spark)
+    mirror = topic.mirror()
+    topic.apply(mirror, topic.batch([create(n, n, "a" * 20) for n in range(1, 2_001)]), 0)
+    (large,) = _data_files(topic)
+    for first in (3_001, 3_101):
+        topic.apply(mirror, topic.batch([create(n, n, "b") for n in range(first, first + 10)]), first)
+    gone = [*range(1, 301), *range(3_001, 3_007), *range(3_101, 3_107)]
+    topic.apply(mirror, topic.batch([delete(4_000 + n, n) for n in gone]), 9_000)
+    rows, keeper, account = topic.rows(), Keeper(Upkeep(delete_share=0.1)), Account("mirror")
+    account.look(Lake(spark), "shop", topic.table)
+    (due,) = keeper.due(account.table, spark)
+    size = Path(large.removeprefix("file:")).stat().st_size
+    with patch.object(health, "SMALLEST_TARGET", size), patch.object(keeping, "PIECE_BYTES", 1):
+        task = keeper.do(due, account.table, spark, telling(account))
+    assert due.why == "15% of its rows are deleted"
+    assert (task.after.deleted, task.done.left, topic.rows()) == (0, False, rows)
+    assert large not in _data_files(topic)
+
+
 def test_deletes_are_kept_together_until_there_are_many_files(spark: SparkSession) -> None:
     topic = Topic(spark)
     mirror = topic.mirror()
