@@ -371,7 +371,7 @@ class Stack:
 
     def connector(self, command: str) -> None:
         """Have Connect stop or resume the connector."""
-        httpx.put(f"{self.endpoints['connect_url']}/connectors/shop/{command}").raise_for_status()
+        httpx.put(f"{self.endpoints['connect_url']}/connectors/shop/{command}", timeout=60).raise_for_status()
 
     def setting(self, name: str) -> str:
         """A setting of this stack, from its .env."""

@@ -34,7 +34,7 @@ def _records(stack: Stack, topic: str) -> Iterator[Any]:
     consumer = Consumer({"bootstrap.servers": stack.endpoints["kafka_bootstrap"], "group.id": "tests.reader",
                          "enable.auto.commit": False, "enable.partition.eof": True})  # fmt: skip
     try:
-        partitions = consumer.list_topics(topic, timeout=10).topics[topic].partitions
+        partitions = consumer.list_topics(topic, timeout=60).topics[topic].partitions
         starts = [
             TopicPartition(topic, p, consumer.get_watermark_offsets(TopicPartition(topic, p))[0]) for p in partitions
         ]

@@ -139,7 +139,7 @@ def test_checks_and_upkeep_are_told(stack: Stack) -> None:
     found = dataset["inputFacets"]["dataQualityAssertions"]["assertions"]
     assert {each["name"]: each["success"] for each in found} == {r["name"]: r["success"] for r in run["results"]}
     assert dataset["facets"]["version"]["datasetVersion"] == str(run["snapshot_id"])
-    told = httpx.get(f"{stack.endpoints['lineage_url']}/metrics").text
+    told = httpx.get(f"{stack.endpoints['lineage_url']}/metrics", timeout=60).text
     kept = sum(each["success"] for each in found)
     assert f'lakehouse_check_promises{{outcome="kept",table="shop.customers"}} {kept}.0' in told
 

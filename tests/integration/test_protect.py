@@ -121,7 +121,7 @@ def stack_held(stack: Stack, topic: str) -> str:
 def spark_shows(stack: Stack) -> str:
     """What Spark's web pages tell of the mirror's statements."""
     base = f"http://127.0.0.1:{stack.setting('SPARK_UI_PORT')}/api/v1/applications"
-    applications = httpx.get(base).raise_for_status().json()
+    applications = httpx.get(base, timeout=60).raise_for_status().json()
     query = {"details": "true", "planDescription": "true", "length": "1000"}
     return "".join(
         httpx.get(f"{base}/{each['id']}/{what}", params=query, timeout=60).raise_for_status().text

@@ -104,7 +104,7 @@ def test_each_role_reads_what_it_may_and_nothing_else(stack: Stack) -> None:
 
 def test_a_reader_cannot_read_around_it_by_the_catalog(stack: Stack) -> None:
     env = stack.lakehouse("env", "--role", "restricted")
-    answer = httpx.get(f"{env['catalog_uri']}/v1/namespaces/shop/tables/shown").json()
+    answer = httpx.get(f"{env['catalog_uri']}/v1/namespaces/shop/tables/shown", timeout=60).json()
     told = str(answer)
     secrets = [line.split("=", 1)[1] for line in (stack.folder / ".env").read_text().splitlines()
                if line.split("=")[0].endswith(("_SECRET_KEY", "_PASSWORD"))]  # fmt: skip
@@ -112,7 +112,10 @@ def test_a_reader_cannot_read_around_it_by_the_catalog(stack: Stack) -> None:
     table = catalog(stack, "restricted").load_table("shop.shown")
     assert refused(lambda: table.scan().to_arrow())
     for way in ("plan", "tasks", "%70lan"):
-        assert httpx.post(f"{env['catalog_uri']}/v1/namespaces/shop/tables/shown/{way}", json={}).status_code == 403
+        assert (
+            httpx.post(f"{env['catalog_uri']}/v1/namespaces/shop/tables/shown/{way}", json={}, timeout=60).status_code
+            == 403
+        )
     assert catalog(stack, "analyst").load_table("shop.shown").scan().to_arrow().num_rows == 2
 
 

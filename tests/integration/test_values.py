@@ -215,7 +215,7 @@ def test_partitions_and_inheritance(stack: Stack) -> None:
     # A connector that is registered now is told not to read the partitions.
     stack.make("kill", "s=capture")
     connector = f"{stack.endpoints['connect_url']}/connectors/shop/config"
-    wait_until(lambda: "parted_2" in httpx.get(connector).json().get("table.exclude.list", ""))
+    wait_until(lambda: "parted_2" in httpx.get(connector, timeout=60).json().get("table.exclude.list", ""))
     stack.sql("ALTER TABLE parted DETACH PARTITION parted_2", "UPDATE parted_2 SET note = 'alone' WHERE id = 2")
     # Until capture has noticed, the table is in no topic.
     wait_until(lambda: bool(stack.lakehouse("verify", "parted_2", ok=(0, 1, 2)).get("equal")))

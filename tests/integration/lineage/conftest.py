@@ -53,5 +53,5 @@ def endpoint(store: Store) -> Iterator[Endpoint]:
        wait=wait_fixed(0.05))  # fmt: skip
 def _url(running: uvicorn.Server) -> str:
     port = running.servers[0].sockets[0].getsockname()[1]
-    httpx.get(f"http://127.0.0.1:{port}/health").raise_for_status()
+    httpx.get(f"http://127.0.0.1:{port}/health", timeout=60).raise_for_status()
     return f"http://127.0.0.1:{port}"

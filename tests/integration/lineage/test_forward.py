@@ -27,7 +27,7 @@ def here(server: Server) -> Iterator[Store]:
 
 def send(here: Store, url: str) -> None:
     forwarder = Forwarder(here, url, KEY, Counters(CollectorRegistry()), structlog.stdlib.get_logger())
-    with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {KEY}"}) as client:
+    with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {KEY}"}, timeout=60) as client:
         forwarder.send(client, Stop())
 
 
