@@ -1,5 +1,6 @@
 # shellcheck shell=bash disable=SC2034
-# How the JVM servers are run; sourced by their `start`. Environment: HEAP (such as 512m), JAVA_HOME if set.
+# How the JVM servers are run; sourced by their `start`. Environment: HEAP (such as 512m); JAVA_OPTIONS, more options,
+# and JAVA_HOME, if set.
 
 toolchain=$PWD/.lakehouse/toolchain
 java=${JAVA_HOME:+$JAVA_HOME/bin/}java
@@ -9,6 +10,9 @@ java_options=(
   "-Xmx$HEAP" -Xms32m -Xss512k -XX:+UseSerialGC -XX:ReservedCodeCacheSize=96m -XX:-UsePerfData
   -XX:+ExitOnOutOfMemoryError -XX:+ErrorFileToStderr -Djava.awt.headless=true -Dfile.encoding=UTF-8 -Duser.timezone=UTC
 )
+# For servers that are asked a few times a second: the optimising compiler would never earn what it takes (decision 054).
+quick_compiler=-XX:TieredStopAtLevel=1
+read -ra own_options <<<"${JAVA_OPTIONS:-}"
 
 # render TEMPLATE: prints it with every ${NAME} replaced by that variable; an unset one is an error.
 render() {

@@ -115,7 +115,7 @@ GROUPS: tuple[Group, ...] = (
     ),
     Group(
         "Memory and cores. Spark's worker has room for two executors: a mirror that takes over needn't wait for the"
-        "\n# one before it to be gone",
+        "\n# one before it to be gone. SERVER_JAVA_OPTIONS: more for Kafka, Connect, registry and catalog",
         {
             "KAFKA_HEAP": "512m",
             "CONNECT_HEAP": "640m",

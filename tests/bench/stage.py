@@ -28,6 +28,8 @@ OVERLAY = ".lakehouse/bench.yml"
 class Stage(Stack):
     """A stack in a folder of its own, on the process runner, with a schema for each workload."""
 
+    server_java_options = ""
+
     def __init__(self, folder: Path) -> None:
         super().__init__(folder, "process", OVERLAY)
 

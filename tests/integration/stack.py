@@ -192,6 +192,9 @@ class Stack:
     ``overlays``: files laid over docker-compose.yml, such as ``PROXIES``.
     """
 
+    # Servers that live for some minutes, and whose load is small.
+    server_java_options = "-XX:TieredStopAtLevel=1"
+
     def __init__(self, folder: Path, runner: str, *overlays: str) -> None:
         self.folder, self.runner = folder, runner
         self.files = ["docker-compose.yml", *overlays]
@@ -216,7 +219,8 @@ class Stack:
         with ExitStack() as open_sockets:
             ports = {name: _free_port(open_sockets) for name in PORTS}
         settings = {**{f"{name}_PORT": port for name, port in ports.items()}, "TABLE_TOPIC_PARTITIONS": 3,
-                    "CHECK_SECONDS": 86400, "PUBLISH_SECONDS": 2}  # fmt: skip
+                    "CHECK_SECONDS": 86400, "PUBLISH_SECONDS": 2,
+                    "SERVER_JAVA_OPTIONS": self.server_java_options}  # fmt: skip
         (self.folder / ".env").write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
         (self.folder / ".env").chmod(0o600)
         self._run([sys.executable, "-m", "infra.toolchain", "env"], 60)
