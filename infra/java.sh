@@ -5,14 +5,16 @@
 toolchain=$PWD/.lakehouse/toolchain
 java=${JAVA_HOME:+$JAVA_HOME/bin/}java
 # One collector thread and a small start suit several JVMs on one small machine. A JVM that runs out of memory ends,
-# so that its supervisor brings it back whole.
+# so that its supervisor brings it back whole. Of two that disagree the later one counts.
+read -ra own_options <<<"${JAVA_OPTIONS:-}"
 java_options=(
   "-Xmx$HEAP" -Xms32m -Xss512k -XX:+UseSerialGC -XX:ReservedCodeCacheSize=96m -XX:-UsePerfData
   -XX:+ExitOnOutOfMemoryError -XX:+ErrorFileToStderr -Djava.awt.headless=true -Dfile.encoding=UTF-8 -Duser.timezone=UTC
+  "${own_options[@]}"
 )
-# For servers that are asked a few times a second: the optimising compiler would never earn what it takes (decision 054).
+# To be said before them by servers that are asked a few times a second: the optimising compiler would never earn what
+# it takes (decision 054).
 quick_compiler=-XX:TieredStopAtLevel=1
-read -ra own_options <<<"${JAVA_OPTIONS:-}"
 
 # render TEMPLATE: prints it with every ${NAME} replaced by that variable; an unset one is an error.
 render() {

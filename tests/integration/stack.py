@@ -24,6 +24,7 @@ from tenacity import retry, retry_if_result, stop_after_delay, wait_fixed
 from typer.testing import CliRunner
 
 from pipelines import failpoints
+from pipelines.gear import QUICK_COMPILER
 from services.cli.main import app
 from services.faults.network import Network
 from services.faults.switch import Faults
@@ -193,7 +194,7 @@ class Stack:
     """
 
     # Servers that live for some minutes, and whose load is small.
-    server_java_options = "-XX:TieredStopAtLevel=1"
+    server_java_options = QUICK_COMPILER
 
     def __init__(self, folder: Path, runner: str, *overlays: str) -> None:
         self.folder, self.runner = folder, runner

@@ -135,3 +135,13 @@ def test_scripts_are_strict_and_executable(room: str) -> None:
 @pytest.mark.parametrize("how", ["make -n setup RUNNER={}", "RUNNER={} make -n setup"])
 def test_what_is_prepared_is_of_the_runner_asked_for(runner: str, how: str) -> None:
     assert bash(how.format(runner)).stdout.splitlines()[0].endswith(f"preflight --runner {runner}")
+
+
+@pytest.mark.parametrize(
+    ("given", "added"), [("", []), ("-Da=b  -XX:TieredStopAtLevel=4", ["-Da=b", "-XX:TieredStopAtLevel=4"])]
+)
+def test_a_server_s_own_java_options_come_last(given: str, added: list[str]) -> None:
+    script = "source infra/java.sh; printf '%s\\n' \"${java_options[@]}\""
+    plain = bash(script, HEAP="1m").stdout.splitlines()
+    assert plain[0] == "-Xmx1m"
+    assert bash(script, HEAP="1m", JAVA_OPTIONS=given).stdout.splitlines() == [*plain, *added]
