@@ -94,11 +94,15 @@ def _run(
     spark: SparkSession, settings: MirrorSettings, mirror: Callable[[], BatchMirror], lease: Lease, stop: Event,
     done: Event, log: BoundLogger,
 ) -> int:  # fmt: skip
-    if outrun(OffsetLog(settings.checkpoint).next(), settings.kafka_bootstrap):
+    offsets = OffsetLog(settings.checkpoint)
+    if outrun(offsets.next(), settings.kafka_bootstrap):
         # The checkpoint is of no more use. Without it every topic is read from what Kafka holds of it, and each table's
         # ledger says what of that is news, and whether anything is lost.
         log.warning("checkpoint_given_up", because="Kafka doesn't hold any more what it would go on with")
         shutil.rmtree(settings.checkpoint)
+    # What has come since is in the same batch then: the first one after a start costs most, whatever is in it.
+    if (batch := offsets.forget_unfinished()) is not None:
+        log.info("planned_anew", batch=batch)
     query = (
         read_stream(spark, settings)
         .writeStream.queryName("mirror")
