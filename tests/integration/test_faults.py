@@ -76,7 +76,10 @@ def test_a_batch_that_died_is_planned_anew_with_what_has_come_since(stack: Stack
         process.kill()
     stack.assert_equal("anew")
     said = [json.loads(line) for line in stack.log("mirror")[before:].splitlines() if line.startswith("{")]
-    assert [line["event"] for line in said if line["event"] in ("started", "planned_anew")] == ["started", "planned_anew"]
+    assert [line["event"] for line in said if line["event"] in ("started", "planned_anew")] == [
+        "started",
+        "planned_anew",
+    ]
     batch = next(line for line in said if line["event"] == "batch" and "shop.public.anew" in line["rows"])
     # What its commit has already, and the rest, at once.
     assert [batch[key] for key in ("rows", "skipped", "merged")] == [{"shop.public.anew": 2}, 1, 1]
