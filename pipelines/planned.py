@@ -1,7 +1,7 @@
 """What a batch was planned to read: the offset range of every topic's partitions, whether or not they hold a record.
 
 Spark writes a batch's end into the checkpoint's offset log before it runs the batch, and after a crash would take the
-same end again, for engines that know a batch by its number. The records alone don't tell the range: transaction markers
+same end again, for sinks that know a batch by its number. The records alone don't tell the range: transaction markers
 are offsets too, and a topic may have none in a batch.
 """
 
