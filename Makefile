@@ -58,7 +58,7 @@ docs: $(VENV)/lakehouse ## What checks of the contracts have found, as a static 
 
 bench: dev ## This mirror and its peers on the same topics, compared (FULL=1 the long one; SYSTEMS= WORKLOADS= RUNS= narrow)
 	@$(TOOLCHAIN) preflight --runner process
-	@$(TOOLCHAIN) install
+	@$(TOOLCHAIN) install && $(TOOLCHAIN) install faults
 	@$(VENV)/python -m tests.bench $(if $(FULL),--size full) --systems '$(SYSTEMS)' --workloads '$(WORKLOADS)' $(if $(RUNS),--runs $(RUNS)) $(if $(SEED),--seed $(SEED))
 
 ## Development

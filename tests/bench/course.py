@@ -18,10 +18,11 @@ from tests.bench.compaction import CompactionFailed, compact
 from tests.bench.exact import compare, stage_source
 from tests.bench.freshness import Ages, ages, caught_up, percentile
 from tests.bench.lake import Arrival, Watcher, Written, as_of, log_positions
+from tests.bench.meter import Moved
 from tests.bench.plan import Load, Plan
 from tests.bench.processes import Measured
 from tests.bench.reading import current_files, rows
-from tests.bench.results import CHEAP_SCAN, Amplification, CatchUp, Compaction, Live, Restart, Run, Shape
+from tests.bench.results import CHEAP_SCAN, Amplification, CatchUp, Compaction, Live, Restart, Run, Shape, Traffic
 from tests.bench.scan import scan_seconds, state_of
 from tests.bench.stage import Stage
 from tests.bench.systems import Job, System
@@ -110,7 +111,7 @@ class Course:
     def _backlog(self, system: System, job: Job, changes: int, run: Run) -> Run:
         system.clean(job, self.catalog)
         watcher = Watcher(self.catalog, system.tables(job))
-        targets = job.topics.last_positions()
+        targets, moved = job.topics.last_positions(), self.stage.meter.moved()
         with self.started(system, job) as process:
             first = self.until_visible(process, watcher, targets)
             seconds, cpu = time.time() - process.started, process.cpu_seconds()
@@ -125,6 +126,7 @@ class Course:
             "catch_up": found, "upkeep": upkeep, "backlog_shape": shape,
             "arrived_shape": self.look(system, job, arrived) if upkeep is not None else None,
             "backlog_amplification": self._amplification(job, watcher.written, changes),
+            "backlog_traffic": self._traffic(job, moved, changes),
         })  # fmt: skip
         self.say(f"  {system.name}: a scan as left costs {shape.scan_ratio:.2f} times a compacted one's")
         if done.arrived_shape is not None:
@@ -138,7 +140,7 @@ class Course:
             job.workload.sentinel(source)
         self.stage.published()
         watcher = Watcher(self.catalog, system.tables(job))
-        targets = job.topics.last_positions()
+        targets, moved = job.topics.last_positions(), self.stage.meter.moved()
         with self.started(system, job) as process:
             self.until_visible(process, watcher, targets)
             warm_up = self.warmed_up(process, job.workload, load.live_rate, load.warm_up_seconds)
@@ -154,14 +156,15 @@ class Course:
                 self.say(f"  {system.name}: after kill -9 as fresh as before within {restart.seconds} s")
             else:
                 upkeep = self._kept(system, process, watcher)
-        shape = self.look(system, job)
+        done = run.model_copy(update={
+            "live": live, "live_amplification": self._amplification(job, written, live.changes), "restart": restart,
+            "live_upkeep": upkeep,
+        })  # fmt: skip
+        traffic, shape = self._traffic(job, moved, done.live_changes), self.look(system, job)
         kept = None
         if shape.scan_ratio > CHEAP_SCAN and not system.append_only:
             kept = self._compact(system, job)
-        return run.model_copy(update={
-            "live": live, "live_amplification": self._amplification(job, written, live.changes), "restart": restart,
-            "live_shape": shape, "live_upkeep": upkeep, "live_compaction": kept,
-        })  # fmt: skip
+        return done.model_copy(update={"live_traffic": traffic, "live_shape": shape, "live_compaction": kept})
 
     def _kept(self, system: System, process: Measured, watcher: Watcher) -> Compaction | None:
         """What a system that keeps its tables does to them from now on, where all is visible, until it has been still
@@ -335,10 +338,17 @@ class Course:
         return int(row[0]) - 1 if row else 0
 
     def _amplification(self, job: Job, written: Written, changes: int) -> Amplification:
+        return Amplification(written_bytes=written.total, changed_bytes=self._changed_bytes(job, changes))
+
+    def _traffic(self, job: Job, before: Moved, changes: int) -> Traffic:
+        """Since ``before``, of a system that has been stopped."""
+        moved = self.stage.meter.moved().since(before)
+        return Traffic(read_bytes=moved.read, sent_bytes=moved.sent, changed_bytes=self._changed_bytes(job, changes))
+
+    def _changed_bytes(self, job: Job, changes: int) -> float:
         with psycopg.connect(self.stage.dsn, autocommit=True) as source:
             sizes = job.workload.row_bytes(source)
-        mean = sum(sizes.values()) / len(sizes)
-        return Amplification(written_bytes=written.total, changed_bytes=mean * changes)
+        return sum(sizes.values()) / len(sizes) * changes
 
     def look(self, system: System, job: Job, at: Mapping[str, int] | None = None) -> Shape:
         """Compare every table with its source, and see what reading it costs, with its newest snapshot or that of

@@ -59,7 +59,7 @@ class Watcher:
     def snapshots(self) -> dict[str, int]:
         """Source table to the current snapshot of the lake's, where it has one."""
         loaded = {name: _load(self._newest, identifier) for name, identifier in self.tables.items()}
-        ids = {name: table and table.metadata.current_snapshot_id for name, table in loaded.items()}
+        ids = {name: table.metadata.current_snapshot_id for name, table in loaded.items() if table is not None}
         return {name: snapshot for name, snapshot in ids.items() if snapshot is not None}
 
     def look(self) -> dict[str, tuple[Table, list[DataFile]]]:

@@ -11,7 +11,6 @@ from tests.bench.summary import Figure, spread
 
 WIDTH, ROW, HEAD = 7.5, 0.35, 0.7
 # The same results make the same files, whose text is text.
-STYLE = {"svg.hashsalt": "bench", "svg.fonttype": "none"}
 BARS: dict[str, tuple[str, Figure]] = {
     "catch-up": ("catch-up of the backlog, changes/s", lambda r: r.catch_up and r.catch_up.rows_per_second),
     "cpu": ("CPU-seconds for a million changes, live", lambda r: r.live and r.live.cpu_per_million),
@@ -63,6 +62,6 @@ def curves(title: str, lines: Mapping[str, Sequence[tuple[float, float]]]) -> st
 
 def _svg(plot: Plot) -> str:
     text = StringIO()
-    with mpl.rc_context(STYLE):
+    with mpl.rc_context({"svg.hashsalt": "bench", "svg.fonttype": "none"}):
         plot.savefig(text, format="svg", metadata={"Date": None})
     return text.getvalue()

@@ -31,14 +31,17 @@ too.
 A scan reads every column of the table as it was left, against the same rows in a table of one freshly written file on
 the same store (the medians of 5, in turns, after one to warm up). PyIceberg lists the files of either, and DuckDB reads
 them, those that deletes apply to less these. Bytes written are those of the data and delete files of all commits; a
-changed byte is one of the changed rows' as PostgreSQL stores them. Compaction is Iceberg's own `rewrite_data_files`,
-run by Spark where a scan costs more than 1.2 times that of the fresh table: after the backlog, and once more after the
-live loads. The start of Spark isn't counted. A system that keeps its tables itself, which of these only this mirror
-does, first has the time to do what it would: until it has committed nothing for 20 seconds. That is its own upkeep,
-counted from when all was visible to its last commit; what it does before is part of what its process uses. Of its
-backlog a scan is measured twice then: of the snapshots that it had when all was visible ("arrived"), and as left. "With
-maintenance" is the CPU of the live load, and that of the upkeep and the compaction after it, shared by all changes of
-both loads, what was left out included: the least that keeps scans cheap.
+changed byte is one of the changed rows' as PostgreSQL stores them. Bytes read and sent are all that went between the
+system and the object store from the start of its process to its end, metadata, HTTP's own and its own upkeep included;
+live that is with the changes of the warming up and of the load under the kill. They go through a proxy that counts them
+(Toxiproxy), for every system alike; a table's metadata file isn't among them, since the catalog writes it. Compaction
+is Iceberg's own `rewrite_data_files`, run by Spark where a scan costs more than 1.2 times that of the fresh table:
+after the backlog, and once more after the live loads. The start of Spark isn't counted. A system that keeps its tables
+itself, which of these only this mirror does, first has the time to do what it would: until it has committed nothing for
+20 seconds. That is its own upkeep, counted from when all was visible to its last commit; what it does before is part of
+what its process uses. Of its backlog a scan is measured twice then: of the snapshots that it had when all was visible
+("arrived"), and as left. "With maintenance" is the CPU of the live load, and that of the upkeep and the compaction
+after it, shared by all changes of both loads, what was left out included: the least that keeps scans cheap.
 """
 BACKLOG: list[tuple[str, str, Figure]] = [
     ("changes/s", "{:,.0f}", lambda r: r.catch_up and r.catch_up.rows_per_second),
@@ -57,6 +60,8 @@ BACKLOG: list[tuple[str, str, Figure]] = [
     ("data files", "{:,.0f}", lambda r: r.backlog_shape and r.backlog_shape.data_files),
     ("delete files", "{:,.0f}", lambda r: r.backlog_shape and r.backlog_shape.delete_files),
     ("bytes written / changed", "{:.2f}", lambda r: r.backlog_amplification and r.backlog_amplification.ratio),
+    ("bytes read / changed", "{:.2f}", lambda r: r.backlog_traffic and r.backlog_traffic.read_ratio),
+    ("bytes sent / changed", "{:.2f}", lambda r: r.backlog_traffic and r.backlog_traffic.sent_ratio),
 ]
 LIVE: list[tuple[str, str, Figure]] = [
     ("changes/s", "{:,.0f}", lambda r: r.live and r.live.rate),
@@ -76,6 +81,8 @@ LIVE: list[tuple[str, str, Figure]] = [
     ("deletes", "{:,.0f}", lambda r: r.live_shape and r.live_shape.deletes),
     ("snapshots", "{:,.0f}", lambda r: r.live_shape and r.live_shape.snapshots),
     ("bytes written / changed", "{:.2f}", lambda r: r.live_amplification and r.live_amplification.ratio),
+    ("bytes read / changed", "{:.2f}", lambda r: r.live_traffic and r.live_traffic.read_ratio),
+    ("bytes sent / changed", "{:.2f}", lambda r: r.live_traffic and r.live_traffic.sent_ratio),
 ]
 SECTIONS = (("Backlog", BACKLOG), ("Live", LIVE))
 # What this mirror costs by the freshness that it is asked for.
@@ -83,7 +90,7 @@ DIAL: list[tuple[str, str, Figure]] = [
     ("asked s", "{:g}", lambda r: r.live and SYSTEMS[r.system].freshness),
     *(column for column in LIVE if column[0] in ("p50 s", "p95 s", "CPU-s / minute", "CPU-s / million")),
     ("MiB written / million", "{:,.0f}",
-     lambda r: r.live_amplification and r.live_amplification.written_bytes / 2**20 / r.live.changes * 1e6),
+     lambda r: r.live and r.live_amplification and r.live_amplification.written_bytes / 2**20 / r.live.changes * 1e6),
     ("files left", "{:,.0f}", lambda r: r.live_shape and r.live_shape.data_files + r.live_shape.delete_files),
 ]  # fmt: skip
 

@@ -96,6 +96,26 @@ class Amplification(_Model):
         return self.written_bytes / self.changed_bytes
 
 
+class Traffic(_Model):
+    """Bytes between a system and the object store while its process lived, its upkeep, metadata and HTTP's own with
+    them, and those of the rows that were changed in that time.
+    """
+
+    read_bytes: int
+    sent_bytes: int
+    changed_bytes: float
+
+    @property
+    def read_ratio(self) -> float:
+        """Read by changed."""
+        return self.read_bytes / self.changed_bytes
+
+    @property
+    def sent_ratio(self) -> float:
+        """Sent by changed."""
+        return self.sent_bytes / self.changed_bytes
+
+
 Status = Literal["exact", "inexact", "failed", "not installed"]
 
 
@@ -118,10 +138,12 @@ class Run(_Model):
     compaction: Compaction | None = None
     backlog_shape: Shape | None = None
     backlog_amplification: Amplification | None = None
+    backlog_traffic: Traffic | None = None
     live: Live | None = None
     restart: Restart | None = None
     live_shape: Shape | None = None
     live_amplification: Amplification | None = None
+    live_traffic: Traffic | None = None
     live_upkeep: Compaction | None = None
     live_compaction: Compaction | None = None
 
@@ -138,6 +160,12 @@ class Run(_Model):
         return None if self.compaction is None else seconds + self.compaction.seconds
 
     @property
+    def live_changes(self) -> int:
+        """Of both live loads, their warming up included."""
+        loads = self.live and (self.live.warm_up, self.live.changes, self.restart.changes if self.restart else 0)
+        return sum(loads or ())
+
+    @property
     def live_cpu_per_million(self) -> float | None:
         """CPU-seconds for a million live changes, with the least of maintenance that keeps scans cheap: what the system
         did after the loads, and where that left scans dear, one compaction, shared by all changes of these loads, their
@@ -145,7 +173,7 @@ class Run(_Model):
         """
         if self.live is None:
             return None
-        changes = self.live.warm_up + self.live.changes + (self.restart.changes if self.restart else 0)
+        changes = self.live_changes
         kept = sum(done.cpu_seconds for done in (self.live_upkeep, self.live_compaction) if done)
         return self.live.cpu_per_million + kept / changes * 1e6
 

@@ -21,6 +21,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from pipelines.maintenance.plan import Asked
 from services.errors import LakehouseError
 from services.maintain.ask import ask
 from services.verify.lake import open_duckdb
@@ -228,7 +229,7 @@ class Repeated:
 def _ask(course: Course, found: Soak) -> None:
     found.asks += 1
     try:
-        answers = ask(course.catalog, _names(course), True, ASK_TIMEOUT)
+        answers = ask(course.catalog, _names(course), Asked.EVERYTHING, ASK_TIMEOUT)
     except LakehouseError as error:
         found.trouble.append(str(error))
         return

@@ -1,4 +1,6 @@
-"""The stack that systems are measured on: as `make up` has it, but with no mirror and no verifier at work."""
+"""The stack that systems are measured on: as `make up` has it, but with no mirror and no verifier at work, and with a
+proxy that counts what a system reads from the object store.
+"""
 
 import json
 from functools import cached_property
@@ -6,22 +8,32 @@ from pathlib import Path
 
 import psycopg
 
-from services.verify.position import Deadline, wait_until_published
-from services.verify.settings import StackSettings
+from tests.bench.meter import Meter
 from tests.bench.workloads import CURVE, WORKLOADS
 from tests.integration.stack import PYTHON, Stack
 
-PUBLISH_SECONDS = 3600
 # The mirror's service does nothing here, but its environment is written, which the mirror that is measured runs in.
+METER = ".lakehouse/meter.json"
 ASIDE = {
     "services": {
-        "mirror": {"command": ["sleep", "infinity"], "healthcheck": {"test": ["CMD", "true"]}, "depends_on": {}},
+        "mirror": {
+            "command": ["sleep", "infinity"], "healthcheck": {"test": ["CMD", "true"]},
+            "depends_on": {"meter": {"condition": "service_healthy"}},
+            "environment": {"S3_ENDPOINT": "http://meter:${FAULTS_OBJECT_STORE_PORT}"},
+        },
+        "meter": {
+            "command": [".lakehouse/toolchain/bin/toxiproxy", "-host", "127.0.0.1", "-port", "${FAULTS_PORT}",
+                        "-proxy-metrics", "-config", METER],
+            "environment": {"PORT": "${FAULTS_PORT}"},
+            "ports": ["127.0.0.1:${FAULTS_PORT}:${FAULTS_PORT}"],
+            "healthcheck": {"test": ["CMD", "infra/faults/health"], "interval": "1s", "start_period": "60s"},
+        },
         "verifier": {"profiles": ["aside"]},
         "checker": {"profiles": ["aside"]},
         "lineage": {"profiles": ["aside"]},
         "publisher": {"profiles": ["aside"]},
     }
-}
+}  # fmt: skip
 OVERLAY = ".lakehouse/bench.yml"
 
 
@@ -29,6 +41,7 @@ class Stage(Stack):
     """A stack in a folder of its own, on the process runner, with a schema for each workload."""
 
     server_java_options = ""
+    publish_seconds = 3600
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder, "process", OVERLAY)
@@ -37,6 +50,9 @@ class Stage(Stack):
         """Start everything. The schemas are there before capture looks for them."""
         self.prepare()
         (self.folder / OVERLAY).write_text(json.dumps(ASIDE), encoding="utf-8")
+        store = {"name": "s3", "listen": f"127.0.0.1:{self.setting('FAULTS_OBJECT_STORE_PORT')}",
+                 "upstream": f"127.0.0.1:{self.setting('OBJECT_STORE_PORT')}"}  # fmt: skip
+        (self.folder / METER).write_text(json.dumps([store]), encoding="utf-8")
         schemas = ",".join(dict.fromkeys(workload.schema for workload in (*WORKLOADS.values(), CURVE)))
         with (self.folder / ".env").open("a", encoding="utf-8") as file:
             file.write(f"CAPTURED_SCHEMAS={schemas}\n")
@@ -47,15 +63,11 @@ class Stage(Stack):
         self.up()
 
     @cached_property
-    def settings(self) -> StackSettings:
-        """Endpoints and credentials of a person outside."""
-        return StackSettings.load(self.folder / ".env")
+    def meter(self) -> Meter:
+        """What counts the bytes between the systems and the object store."""
+        return Meter(int(self.setting("FAULTS_PORT")), int(self.setting("FAULTS_OBJECT_STORE_PORT")))
 
     @property
     def dsn(self) -> str:
         """The shop database, for its owner."""
         return self.settings.source_conninfo.get_secret_value()
-
-    def published(self) -> None:
-        """Return once Kafka holds everything that is committed in the source."""
-        wait_until_published(self.settings, Deadline(PUBLISH_SECONDS))

@@ -7,6 +7,7 @@ what is new.
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import cast
 
 import pyarrow.fs as fs
 from pyiceberg.io import FileIO
@@ -176,7 +177,8 @@ class Oracles:
         end = kafka.ends([(LETTERS_TOPIC, 0)])[LETTERS_TOPIC, 0]
         span = {0: (self._letters_read, end)}
         for record in read_range(self._settings.kafka_bootstrap, LETTERS_TOPIC, span):
-            said = {name: value.decode() for name, value in record.headers() or [] if name.startswith("lakehouse.")}
+            headers = cast("list[tuple[str, bytes]]", record.headers() or [])
+            said = {name: value.decode() for name, value in headers if name.startswith("lakehouse.")}
             self._letters.add(
                 (said["lakehouse.topic"], int(said["lakehouse.partition"]), int(said["lakehouse.offset"]))
             )

@@ -3,7 +3,6 @@
 import os
 import secrets
 import signal
-import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +14,7 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 
-CHECKOUT = Path(__file__).resolve().parents[2]
+from tests.integration.stack import CHECKOUT, free_ports
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,7 @@ class Server:
 
 @contextmanager
 def postgres_server(folder: Path) -> Iterator[Server]:
-    server = Server(_free_port(), secrets.token_hex(8), secrets.token_hex(8))
+    server = Server(*free_ports(1), secrets.token_hex(8), secrets.token_hex(8))
     environment = os.environ | {
         "BIND_ADDRESS": "127.0.0.1",
         "PORT": str(server.port),
@@ -69,9 +68,3 @@ def _is_up(server: Server, process: "subprocess.Popen[bytes]") -> bool:
     except psycopg.OperationalError:
         return False
     return True
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -29,6 +29,7 @@ from services.cli.main import app
 from services.faults.network import Network
 from services.faults.switch import Faults
 from services.verify.offsets import KafkaOffsets
+from services.verify.position import Deadline, wait_until_published
 from services.verify.settings import StackSettings
 from tests.integration.oracles import Oracles
 
@@ -195,6 +196,7 @@ class Stack:
 
     # Servers that live for some minutes, and whose load is small.
     server_java_options = QUICK_COMPILER
+    publish_seconds: float = WAIT_SECONDS
 
     def __init__(self, folder: Path, runner: str, *overlays: str) -> None:
         self.folder, self.runner = folder, runner
@@ -217,8 +219,7 @@ class Stack:
             (self.folder / f"quality/contracts/{name}.yaml").write_text(said)
         (self.folder / ".lakehouse").mkdir()
         (self.folder / ".lakehouse/toolchain").symlink_to(CHECKOUT / ".lakehouse/toolchain")
-        with ExitStack() as open_sockets:
-            ports = {name: _free_port(open_sockets) for name in PORTS}
+        ports = dict(zip(PORTS, free_ports(len(PORTS)), strict=True))
         settings = {**{f"{name}_PORT": port for name, port in ports.items()}, "TABLE_TOPIC_PARTITIONS": 3,
                     "CHECK_SECONDS": 86400, "PUBLISH_SECONDS": 2,
                     "SERVER_JAVA_OPTIONS": self.server_java_options}  # fmt: skip
@@ -332,7 +333,16 @@ class Stack:
     @cached_property
     def oracles(self) -> Oracles:
         """The checks of snapshots and files, with what they have read so far."""
-        return Oracles(StackSettings.load(self.folder / ".env"))
+        return Oracles(self.settings)
+
+    @cached_property
+    def settings(self) -> StackSettings:
+        """Endpoints and credentials of a person outside."""
+        return StackSettings.load(self.folder / ".env")
+
+    def published(self) -> None:
+        """Return once Kafka holds everything that is committed in the source."""
+        wait_until_published(self.settings, Deadline(self.publish_seconds))
 
     def catalog(self) -> Catalog:
         """The lake's catalog, for PyIceberg."""
@@ -373,6 +383,11 @@ class Stack:
     def log(self, service: str) -> str:
         """What a service has said so far (process runner)."""
         return (self.folder / f".lakehouse/logs/{service}.log").read_text(encoding="utf-8")
+
+    def said(self, service: str) -> Callable[[], list[dict[str, Any]]]:
+        """What asks for the lines that a service has logged since (process runner)."""
+        before = len(self.log(service))
+        return lambda: [json.loads(line) for line in self.log(service)[before:].splitlines() if line.startswith("{")]
 
     def connector(self, command: str) -> None:
         """Have Connect stop or resume the connector."""
@@ -464,6 +479,12 @@ def wait_until(condition: Callable[[], bool], seconds: float = WAIT_SECONDS) -> 
     """Return once ``condition`` holds; tenacity.RetryError when it doesn't in time."""
     again = retry_if_result(lambda held: not held)
     retry(stop=stop_after_delay(seconds), wait=wait_fixed(0.5), retry=again)(condition)()
+
+
+def free_ports(count: int) -> list[int]:
+    """So many ports of this machine that nobody listens on."""
+    with ExitStack() as open_sockets:
+        return [_free_port(open_sockets) for _ in range(count)]
 
 
 def _free_port(sockets: ExitStack) -> int:

@@ -1,14 +1,11 @@
 """The faults that every change must survive; `make test-chaos` has all of them."""
 
-import json
 from pathlib import Path
 
 import pytest
 
-from services.verify.position import Deadline, wait_until_published
-from services.verify.settings import StackSettings
 from tests.integration.lease import Candidate
-from tests.integration.stack import WAIT_SECONDS, Stack, wait_until
+from tests.integration.stack import Stack, wait_until
 from tests.integration.web_faults import web_faults
 
 pytestmark = pytest.mark.process
@@ -67,20 +64,19 @@ def test_a_batch_that_died_is_planned_anew_with_what_has_come_since(stack: Stack
     stack.sql("INSERT INTO anew VALUES (2)")
     wait_until(lambda: stack.fired("before-checkpoint"))
     stack.sql("INSERT INTO anew VALUES (3)")
-    wait_until_published(StackSettings.load(stack.folder / ".env"), Deadline(WAIT_SECONDS))
-    dying, before = stack.processes("mirror"), len(stack.log("mirror"))
+    stack.published()
+    dying, said = stack.processes("mirror"), stack.said("mirror")
     for process in dying:
         process.suspend()
     stack.faults.off("before-checkpoint")
     for process in dying:
         process.kill()
     stack.assert_equal("anew")
-    said = [json.loads(line) for line in stack.log("mirror")[before:].splitlines() if line.startswith("{")]
-    assert [line["event"] for line in said if line["event"] in ("started", "planned_anew")] == [
+    assert [line["event"] for line in said() if line["event"] in ("started", "planned_anew")] == [
         "started",
         "planned_anew",
     ]
-    batch = next(line for line in said if line["event"] == "batch" and "shop.public.anew" in line["rows"])
+    batch = next(line for line in said() if line["event"] == "batch" and "shop.public.anew" in line["rows"])
     # What its commit has already, and the rest, at once.
     assert [batch[key] for key in ("rows", "skipped", "merged")] == [{"shop.public.anew": 2}, 1, 1]
 

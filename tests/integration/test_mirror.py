@@ -1,10 +1,9 @@
 """The whole path on real servers: PostgreSQL to Iceberg, whatever is killed on the way."""
 
-import json
 import random
 import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,8 +15,6 @@ from pipelines.assume import ASSUMED_OFFSETS
 from pipelines.part import KEPT_OFFSETS
 from services.dlq.letters import Letter, Letters, Wanted
 from services.dlq.replay import replay
-from services.verify.position import Deadline, wait_until_published
-from services.verify.settings import StackSettings
 from services.verify.tail import Decoder
 from tests.integration.stack import WAIT_SECONDS, Stack, wait_until
 
@@ -112,7 +109,7 @@ def test_a_live_batch_that_goes_on_as_it_was_isn_t_looked_at_first(stack: Stack)
     stack.assert_equal("steady")
 
     def assumed(*statements: str) -> bool:
-        said = _mirror_said(stack)
+        said = stack.said("mirror")
         _fall_behind(stack, *statements)
         stack.assert_equal("steady")
         batches = [line for line in said() if line["event"] == "batch" and "shop.public.steady" in line["rows"]]
@@ -141,7 +138,7 @@ def test_truncate(stack: Stack) -> None:
 
 def test_a_table_that_is_truncated_before_its_first_row(stack: Stack) -> None:
     """What has no key yet isn't a table without a key."""
-    said = _mirror_said(stack)
+    said = stack.said("mirror")
     stack.sql("CREATE TABLE emptied (id bigint PRIMARY KEY, note text)", "TRUNCATE emptied")
     wait_until(lambda: any("shop.public.emptied" in line["rows"] for line in said() if line["event"] == "batch"))
     stack.sql("INSERT INTO emptied VALUES (1, 'a'), (2, 'b')", "UPDATE emptied SET note = 'c' WHERE id = 2")
@@ -442,7 +439,7 @@ def test_a_lost_checkpoint_makes_a_backlog_that_is_caught_up_in_a_gear_of_its_ow
     stack.sql("CREATE TABLE backlog (id bigint PRIMARY KEY, note text)",
               "INSERT INTO backlog SELECT g, 'a' FROM generate_series(1, 45000) g")  # fmt: skip
     stack.assert_equal("backlog")
-    environment, said = stack.folder / ".env", _mirror_said(stack)
+    environment, said = stack.folder / ".env", stack.said("mirror")
     before = environment.read_text()
     changed = re.sub(r"(?m)^MAX_OFFSETS_PER_TRIGGER=.*$", "MAX_OFFSETS_PER_TRIGGER=20000", before)
     assert changed != before
@@ -477,18 +474,12 @@ def test_a_lost_checkpoint_makes_a_backlog_that_is_caught_up_in_a_gear_of_its_ow
     assert len(told("started")) == 3
 
 
-def _mirror_said(stack: Stack) -> Callable[[], list[dict[str, Any]]]:
-    """What asks for the lines of the mirror's log that have come since."""
-    before = len(stack.log("mirror"))
-    return lambda: [json.loads(line) for line in stack.log("mirror")[before:].splitlines() if line.startswith("{")]
-
-
 def _fall_behind(stack: Stack, *statements: str) -> None:
     """Have the mirror begin with what the statements write only once it is all in Kafka."""
     stack.faults.on("before-batch", "pause")
     wait_until(lambda: stack.fired("before-batch"))
     stack.sql(*statements)
-    wait_until_published(StackSettings.load(stack.folder / ".env"), Deadline(WAIT_SECONDS))
+    stack.published()
     stack.faults.off("before-batch")
 
 

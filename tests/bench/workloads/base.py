@@ -5,6 +5,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import psycopg
@@ -125,7 +126,10 @@ class SingleTable(Workload):
         """Live load without end: each runs a transaction, and tells how many rows it changed, or was to change."""
         steps = self.steps(self._chance(seed, "live"), self._highest(connection), LIVE_ROWS)
         for stamp, step in enumerate(steps, start=1):
-            yield lambda step=step, stamp=stamp: self.apply(connection, step, seed * 1_000_003 + stamp) or step.changes
+            yield partial(self._changed, connection, step, seed * 1_000_003 + stamp)
+
+    def _changed(self, connection: Connection, step: Step, stamp: int) -> int:
+        return self.apply(connection, step, stamp) or step.changes
 
     def sentinel(self, connection: Connection) -> None:
         newest = self._highest(connection)

@@ -18,6 +18,7 @@ from tests.bench.results import (
     Results,
     Run,
     Shape,
+    Traffic,
 )
 from tests.bench.summary import Spread, ratios, spread
 from tests.bench.systems import SYSTEMS
@@ -37,6 +38,7 @@ def run(system: str, seconds: float, number: int = 1, p95: float = 4.0) -> Run:
         live=Live(changes=100, rate=10, p50=2, p95=p95, max=6, counted=90, unseen=0, cpu_seconds_per_minute=10,
                   cpu_per_million=50 if system == "lakehouse" else 40, peak_mib=1000),
         live_amplification=Amplification(written_bytes=10, changed_bytes=5), restart=Restart(seconds=20, changes=300),
+        live_traffic=Traffic(read_bytes=35, sent_bytes=20, changed_bytes=5),
     )  # fmt: skip
 
 
@@ -120,6 +122,14 @@ def test_what_keeps_scans_cheap_is_shared_by_the_changes_of_both_loads() -> None
     assert kept.live_cpu_per_million == 40 + 6 / (100 + 300) * 1e6
     itself = kept.model_copy(update={"live_upkeep": Compaction(seconds=2, cpu_seconds=3)})
     assert itself.live_cpu_per_million == 40 + (6 + 3) / (100 + 300) * 1e6
+
+
+def test_what_went_between_a_system_and_the_store_is_told_of_the_changed_bytes() -> None:
+    page = markdown(results(run("lakehouse", 10)))
+    (live,) = [part for part in page.split("\n\n") if part.startswith("| system | changes/s | p50 s |")]
+    header, _, row = (line.strip("| ").split(" | ") for line in live.splitlines())
+    found = dict(zip(header, row, strict=True))
+    assert [found[f"bytes {what} / changed"] for what in ("written", "read", "sent")] == ["2.00", "7.00", "4.00"]
 
 
 def test_a_peer_that_fails_once_is_not_the_one_to_beat() -> None:
