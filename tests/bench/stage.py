@@ -12,8 +12,8 @@ from tests.bench.meter import Meter
 from tests.bench.workloads import CURVE, WORKLOADS
 from tests.integration.stack import PYTHON, Stack
 
-# The mirror's service does nothing here, but its environment is written, which the mirror that is measured runs in.
 METER = ".lakehouse/meter.json"
+# The mirror's service does nothing here, but its environment is written, which the mirror that is measured runs in.
 ASIDE = {
     "services": {
         "mirror": {
