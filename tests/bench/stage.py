@@ -25,6 +25,7 @@ ASIDE = {
             "command": [".lakehouse/toolchain/bin/toxiproxy", "-host", "127.0.0.1", "-port", "${FAULTS_PORT}",
                         "-proxy-metrics", "-config", METER],
             "environment": {"PORT": "${FAULTS_PORT}"},
+            "restart": "unless-stopped",
             "ports": ["127.0.0.1:${FAULTS_PORT}:${FAULTS_PORT}"],
             "healthcheck": {"test": ["CMD", "infra/faults/health"], "interval": "1s", "start_period": "60s"},
         },
