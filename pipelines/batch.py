@@ -99,33 +99,34 @@ class BatchMirror:
         offsets = sum(map(size, ranges.values()))
         behind = offsets >= self._settings.max_offsets_per_trigger // 2
         planned = self._planned(ranges)
-        with self._intake.take(records, offsets, planned) as brought:
+        outcomes, busy = self._ended(planned), self._aside.busy()
+        altered = self._altered(ranges) | self._unheard
+        self._unheard = altered & busy.keys()
+        # Both look, whatever the first one says.
+        decided = any([self._parking.refresh(), self._resyncs.refresh()])
+        free = planned.keys() - busy.keys()
+        pending = {t for t in free if t in self._left or some(planned[t])}
+        waiting = {} if behind else self._waiting(pending)
+        called = {t for t in free if self._is_called(t, t in altered or decided)}
+        coming = called | {t for t in pending - waiting.keys() if not self._holds.held(t)}
+        taken = {t: self._from_its_ledger(t, by) for t, by in planned.items() if t in coming}
+        with self._intake.take(records, planned, taken) as brought:
             profiled = time.monotonic()
-            outcomes, busy = self._ended(planned), self._aside.busy()
-            altered = self._altered(ranges) | self._unheard
-            self._unheard = altered & busy.keys()
-            # Both look, whatever the first one says.
-            decided = any([self._parking.refresh(), self._resyncs.refresh()])
-            free = planned.keys() - busy.keys()
-            pending = free & (brought.topics.keys() | self._left)
-            waiting = {} if behind else self._waiting(pending)
-            due = {t for t in free if self._is_due(t, t in pending - waiting.keys(), t in altered or decided)}
+            due = {t for t in taken if t in called or t in self._left or brought.seen(t).rows}
             # What holds a table may be a change that it was told of before, and no row.
             told_of = altered | self._holds.all().keys()
             for t in due & self._audited:
-                self._start_aside(brought, t, planned[t], number, t in told_of)
+                self._start_aside(brought, t, taken[t], number, t in told_of)
             jobs = {
-                t: self._pool.submit(
-                    self._one, brought.of(t, planned[t]), brought.seen(t), planned[t], number, t in told_of
-                )
-                for t in planned
+                t: self._pool.submit(self._one, brought.of(t, by), brought.seen(t), by, number, t in told_of)
+                for t, by in taken.items()
                 if t in due - self._audited
             }
             outcomes += self._outcomes(jobs)
             waiting = {topic: reached for topic, reached in waiting.items() if topic not in due} | self._aside.busy()
             self._left = set(waiting)
             for topic in planned.keys() - due - self._holds.all().keys() - waiting.keys():
-                self._tables[topic].pass_over(planned[topic])
+                self._tables[topic].pass_over(taken.get(topic, planned[topic]))
         ends = {topic: {partition: end for partition, (_, end) in by.items()} for topic, by in ranges.items()}
         self._publisher.publish(told(ends, self._holds.all(), waiting))
         if any(outcome.rows or outcome.reread or outcome.schema_changes or outcome.swept for outcome in outcomes):
@@ -165,10 +166,17 @@ class BatchMirror:
         beyond = self._wanted.beyond(reached)
         return {topic: positions for topic, positions in reached.items() if topic not in beyond}
 
-    def _is_due(self, topic: str, pending: bool, news: bool) -> bool:
+    def _is_called(self, topic: str, news: bool) -> bool:
+        """Whether a table has its part in the batch even if no record comes."""
         if self._holds.held(topic):
             return news or self._holds.due(topic)
-        return pending or news or topic not in self._tables or self._tables[topic].awaits()
+        return news or topic not in self._tables or self._tables[topic].awaits()
+
+    def _from_its_ledger(self, topic: str, planned: Ranges) -> Ranges:
+        """``planned``, with what the table was left out of, unless it is new or held."""
+        if topic not in self._tables or self._holds.held(topic):
+            return planned
+        return self._tables[topic].from_here(planned)
 
     def _outcomes(self, jobs: Mapping[str, Future[Outcome]]) -> list[Outcome]:
         """What became of every table; those that can't go on are held.

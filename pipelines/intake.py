@@ -53,13 +53,16 @@ class Intake:
         self._audited = frozenset(audited)
 
     @contextmanager
-    def take(self, records: DataFrame, offsets: int, planned: Mapping[str, Ranges]) -> Iterator[Brought]:
-        """What ``records`` of so many ``offsets`` bring to the topics that they were ``planned`` to be of, kept for the
-        block if they are few.
+    def take(self, records: DataFrame, planned: Mapping[str, Ranges], taken: Mapping[str, Ranges]) -> Iterator[Brought]:
+        """What these ranges bring to the topics that are ``taken``, kept for the block if it is little. ``records``:
+        those of all ranges that were ``planned``, which are read if nothing else is wanted.
         """
-        assumed = self._assumed(planned)
-        rest = {topic: left for topic, by in planned.items() if topic not in assumed and (left := some(by))}
-        reading = gathered(records, offsets)
+        wanted = {topic: left for topic, by in taken.items() if (left := some(by))}
+        offsets = sum(map(size, wanted.values()))
+        assumed = self._assumed(taken)
+        rest = {topic: by for topic, by in wanted.items() if topic not in assumed}
+        as_planned = not wanted or wanted == {topic: left for topic, by in planned.items() if (left := some(by))}
+        reading = gathered(records if as_planned else self._again(records, wanted), offsets)
         # What a single table reads once needn't be kept.
         with nullcontext(reading) if len(assumed) == 1 and not rest else kept(reading, offsets) as batch:
             topics = assumed | (self._looked_at(batch, offsets, rest) if rest else {})

@@ -67,6 +67,15 @@ class TableMirror:
         """The same, without looking again, and what was read beyond it; None: that isn't known."""
         return self._account.reached.positions if self._account.known.positions else None
 
+    def from_here(self, planned: ledger.Ranges) -> ledger.Ranges:
+        """``planned`` from where the table is, if it is known to lack what comes before it and that can be read with
+        it: Kafka holds it, and it is no more than a batch may bring. Raises RetryBatch.
+        """
+        missing = self._account.reached.skipped(planned) if self._account.known.positions else {}
+        if not missing or not self._topic.fits(missing, ledger.size(planned)) or self._topic.lost(missing):
+            return planned
+        return {partition: (missing.get(partition, span)[0], span[1]) for partition, span in planned.items()}
+
     def pass_over(self, planned: ledger.Ranges) -> None:
         """Note that a batch held no record of the topic, only offsets without one."""
         self._account.pass_over(planned)
