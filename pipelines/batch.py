@@ -110,6 +110,7 @@ class BatchMirror:
         called = {t for t in free if self._is_called(t, t in altered or decided)}
         coming = called | {t for t in pending - waiting.keys() if not self._holds.held(t)}
         taken = {t: self._from_its_ledger(t, by) for t, by in planned.items() if t in coming}
+        looking = time.monotonic()
         with self._intake.take(records, planned, taken) as brought:
             profiled = time.monotonic()
             due = {t for t in taken if t in called or t in self._left or brought.seen(t).rows}
@@ -131,7 +132,7 @@ class BatchMirror:
         self._publisher.publish(told(ends, self._holds.all(), waiting))
         if any(outcome.rows or outcome.reread or outcome.schema_changes or outcome.swept for outcome in outcomes):
             failpoint("before-checkpoint")
-            self._log.info("batch", **batch_line(number, outcomes, profiled - started, time.monotonic() - started))
+            self._log.info("batch", **batch_line(number, outcomes, profiled - looking, time.monotonic() - started))
         committed = [outcome.topic for outcome in outcomes if outcome.committed]
         # What is under way comes in its own time.
         pause = self._pace.end(bool(committed), waiting.keys() - self._aside.busy().keys(), behind)

@@ -57,11 +57,11 @@ class Intake:
         """What these ranges bring to the topics that are ``taken``, kept for the block if it is little. ``records``:
         those of all ranges that were ``planned``, which are read if nothing else is wanted.
         """
-        wanted = {topic: left for topic, by in taken.items() if (left := some(by))}
+        wanted = _some(taken)
         offsets = sum(map(size, wanted.values()))
         assumed = self._assumed(taken)
         rest = {topic: by for topic, by in wanted.items() if topic not in assumed}
-        as_planned = not wanted or wanted == {topic: left for topic, by in planned.items() if (left := some(by))}
+        as_planned = not wanted or wanted == _some(planned)
         reading = gathered(records if as_planned else self._again(records, wanted), offsets)
         # What a single table reads once needn't be kept.
         with nullcontext(reading) if len(assumed) == 1 and not rest else kept(reading, offsets) as batch:
@@ -93,6 +93,11 @@ class Intake:
 
     def _again(self, batch: DataFrame, ranges: Mapping[str, Ranges]) -> DataFrame:
         return _read(batch, ranges, self._kafka_bootstrap)
+
+
+def _some(ranges: Mapping[str, Ranges]) -> dict[str, Ranges]:
+    """Those that aren't empty, of the topics that have any."""
+    return {topic: left for topic, by in ranges.items() if (left := some(by))}
 
 
 def _read(batch: DataFrame, ranges: Mapping[str, Ranges], kafka_bootstrap: str) -> DataFrame:

@@ -122,11 +122,12 @@ class Course:
                         cpu_seconds=cpu, peak_mib=peak / MEBI)  # fmt: skip
         self.say(f"  {system.name}: {found.rows_per_second:,.0f} changes/s, {found.cpu_seconds:,.0f} CPU-s")
         shape = self.look(system, job)
+        changed = self._row_bytes(job) * changes
         done = run.model_copy(update={
             "catch_up": found, "upkeep": upkeep, "backlog_shape": shape,
             "arrived_shape": self.look(system, job, arrived) if upkeep is not None else None,
-            "backlog_amplification": self._amplification(job, watcher.written, changes),
-            "backlog_traffic": self._traffic(job, moved, changes),
+            "backlog_amplification": Amplification(written_bytes=watcher.written.total, changed_bytes=changed),
+            "backlog_traffic": self._traffic(moved, changed),
         })  # fmt: skip
         self.say(f"  {system.name}: a scan as left costs {shape.scan_ratio:.2f} times a compacted one's")
         if done.arrived_shape is not None:
@@ -156,11 +157,12 @@ class Course:
                 self.say(f"  {system.name}: after kill -9 as fresh as before within {restart.seconds} s")
             else:
                 upkeep = self._kept(system, process, watcher)
+        mean = self._row_bytes(job)
         done = run.model_copy(update={
-            "live": live, "live_amplification": self._amplification(job, written, live.changes), "restart": restart,
-            "live_upkeep": upkeep,
+            "live": live, "restart": restart, "live_upkeep": upkeep,
+            "live_amplification": Amplification(written_bytes=written.total, changed_bytes=mean * live.changes),
         })  # fmt: skip
-        traffic, shape = self._traffic(job, moved, done.live_changes), self.look(system, job)
+        traffic, shape = self._traffic(moved, mean * done.live_changes), self.look(system, job)
         kept = None
         if shape.scan_ratio > CHEAP_SCAN and not system.append_only:
             kept = self._compact(system, job)
@@ -337,18 +339,15 @@ class Course:
         # The next record begins where this one ends.
         return int(row[0]) - 1 if row else 0
 
-    def _amplification(self, job: Job, written: Written, changes: int) -> Amplification:
-        return Amplification(written_bytes=written.total, changed_bytes=self._changed_bytes(job, changes))
-
-    def _traffic(self, job: Job, before: Moved, changes: int) -> Traffic:
+    def _traffic(self, before: Moved, changed: float) -> Traffic:
         """Since ``before``, of a system that has been stopped."""
         moved = self.stage.meter.moved().since(before)
-        return Traffic(read_bytes=moved.read, sent_bytes=moved.sent, changed_bytes=self._changed_bytes(job, changes))
+        return Traffic(read_bytes=moved.read, sent_bytes=moved.sent, changed_bytes=changed)
 
-    def _changed_bytes(self, job: Job, changes: int) -> float:
+    def _row_bytes(self, job: Job) -> float:
         with psycopg.connect(self.stage.dsn, autocommit=True) as source:
             sizes = job.workload.row_bytes(source)
-        return sum(sizes.values()) / len(sizes) * changes
+        return sum(sizes.values()) / len(sizes)
 
     def look(self, system: System, job: Job, at: Mapping[str, int] | None = None) -> Shape:
         """Compare every table with its source, and see what reading it costs, with its newest snapshot or that of

@@ -1,5 +1,6 @@
 """What a system reads from the object store, and sends there: a proxy before the store counts it."""
 
+import json
 from dataclasses import dataclass
 
 import httpx
@@ -8,6 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.integration.stack import wait_until
 
+TOXIPROXY = ".lakehouse/toolchain/bin/toxiproxy"
 SECONDS = 30.0
 RECEIVED = "toxiproxy_proxy_received_bytes_total"
 
@@ -26,12 +28,18 @@ class Moved:
 
 @dataclass(frozen=True)
 class Meter:
-    """A Toxiproxy with `-proxy-metrics`. ``control``: the port on which it is asked; ``port``: the one that it passes
-    on to the store.
-    """
+    """A Toxiproxy. ``control``: the port on which it is asked; ``port``: the one that it passes on to the store."""
 
     control: int
     port: int
+
+    def configured(self, store: int) -> str:
+        """What its configuration file says, for the port of a store."""
+        return json.dumps([{"name": "s3", "listen": f"127.0.0.1:{self.port}", "upstream": f"127.0.0.1:{store}"}])
+
+    def command(self, configuration: str) -> list[str]:
+        """How it is started in a checkout, with the path of that file."""
+        return [TOXIPROXY, "-host", "127.0.0.1", "-port", str(self.control), "-proxy-metrics", "-config", configuration]
 
     def moved(self) -> Moved:
         """All that has gone through since it was started. It counts a connection when that has ended, so this returns

@@ -162,8 +162,8 @@ class Run(_Model):
     @property
     def live_changes(self) -> int:
         """Of both live loads, their warming up included."""
-        loads = self.live and (self.live.warm_up, self.live.changes, self.restart.changes if self.restart else 0)
-        return sum(loads or ())
+        live = self.live.warm_up + self.live.changes if self.live else 0
+        return live + (self.restart.changes if self.restart else 0)
 
     @property
     def live_cpu_per_million(self) -> float | None:
@@ -173,9 +173,8 @@ class Run(_Model):
         """
         if self.live is None:
             return None
-        changes = self.live_changes
         kept = sum(done.cpu_seconds for done in (self.live_upkeep, self.live_compaction) if done)
-        return self.live.cpu_per_million + kept / changes * 1e6
+        return self.live.cpu_per_million + kept / self.live_changes * 1e6
 
 
 class MergePoint(_Model):

@@ -5,37 +5,16 @@ proxy that counts what a system reads from the object store.
 import json
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import psycopg
 
-from tests.bench.meter import Meter
+from tests.bench.meter import TOXIPROXY, Meter
 from tests.bench.workloads import CURVE, WORKLOADS
-from tests.integration.stack import PYTHON, Stack
+from tests.integration.stack import CHECKOUT, PYTHON, Stack
 
-METER = ".lakehouse/meter.json"
-# The mirror's service does nothing here, but its environment is written, which the mirror that is measured runs in.
-ASIDE = {
-    "services": {
-        "mirror": {
-            "command": ["sleep", "infinity"], "healthcheck": {"test": ["CMD", "true"]},
-            "depends_on": {"meter": {"condition": "service_healthy"}},
-            "environment": {"S3_ENDPOINT": "http://meter:${FAULTS_OBJECT_STORE_PORT}"},
-        },
-        "meter": {
-            "command": [".lakehouse/toolchain/bin/toxiproxy", "-host", "127.0.0.1", "-port", "${FAULTS_PORT}",
-                        "-proxy-metrics", "-config", METER],
-            "environment": {"PORT": "${FAULTS_PORT}"},
-            "restart": "unless-stopped",
-            "ports": ["127.0.0.1:${FAULTS_PORT}:${FAULTS_PORT}"],
-            "healthcheck": {"test": ["CMD", "infra/faults/health"], "interval": "1s", "start_period": "60s"},
-        },
-        "verifier": {"profiles": ["aside"]},
-        "checker": {"profiles": ["aside"]},
-        "lineage": {"profiles": ["aside"]},
-        "publisher": {"profiles": ["aside"]},
-    }
-}  # fmt: skip
-OVERLAY = ".lakehouse/bench.yml"
+ASIDE = ("verifier", "checker", "lineage", "publisher")
+OVERLAY, METER = ".lakehouse/bench.yml", ".lakehouse/meter.json"
 
 
 class Stage(Stack):
@@ -45,15 +24,15 @@ class Stage(Stack):
     publish_seconds = 3600
 
     def __init__(self, folder: Path) -> None:
+        assert (CHECKOUT / TOXIPROXY).exists(), f"no {TOXIPROXY}: run `python3 -m infra.toolchain install faults`"
         super().__init__(folder, "process", OVERLAY)
 
     def set_up(self) -> None:
         """Start everything. The schemas are there before capture looks for them."""
         self.prepare()
-        (self.folder / OVERLAY).write_text(json.dumps(ASIDE), encoding="utf-8")
-        store = {"name": "s3", "listen": f"127.0.0.1:{self.setting('FAULTS_OBJECT_STORE_PORT')}",
-                 "upstream": f"127.0.0.1:{self.setting('OBJECT_STORE_PORT')}"}  # fmt: skip
-        (self.folder / METER).write_text(json.dumps([store]), encoding="utf-8")
+        configured = self.meter.configured(int(self.setting("OBJECT_STORE_PORT")))
+        (self.folder / METER).write_text(configured, encoding="utf-8")
+        (self.folder / OVERLAY).write_text(json.dumps(self._overlay()), encoding="utf-8")
         schemas = ",".join(dict.fromkeys(workload.schema for workload in (*WORKLOADS.values(), CURVE)))
         with (self.folder / ".env").open("a", encoding="utf-8") as file:
             file.write(f"CAPTURED_SCHEMAS={schemas}\n")
@@ -62,6 +41,22 @@ class Stage(Stack):
             for schema in schemas.split(","):
                 source.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}".encode())
         self.up()
+
+    def _overlay(self) -> dict[str, Any]:
+        control = self.meter.control
+        # It does nothing here, but its environment is written, which the mirror that is measured runs in.
+        mirror = {
+            "command": ["sleep", "infinity"], "healthcheck": {"test": ["CMD", "true"]},
+            "depends_on": {"meter": {"condition": "service_healthy"}},
+            "environment": {"S3_ENDPOINT": f"http://meter:{self.meter.port}"},
+        }  # fmt: skip
+        meter = {
+            "command": self.meter.command(METER), "restart": "unless-stopped", "environment": {"PORT": control},
+            "ports": [f"127.0.0.1:{control}:{control}"],
+            "healthcheck": {"test": ["CMD", "infra/faults/health"], "interval": "1s", "start_period": "60s"},
+        }  # fmt: skip
+        aside = {name: {"profiles": ["aside"]} for name in ASIDE}
+        return {"services": {"mirror": mirror, "meter": meter, **aside}}
 
     @cached_property
     def meter(self) -> Meter:

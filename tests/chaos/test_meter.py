@@ -1,6 +1,5 @@
 """What the benchmark counts on the way to the object store, by the proxy that it uses."""
 
-import json
 import subprocess
 from collections.abc import Iterator
 from functools import partial
@@ -38,14 +37,11 @@ def store(tmp_path: Path) -> Iterator[int]:
 
 @pytest.fixture
 def meter(tmp_path: Path, store: int) -> Iterator[Meter]:
-    control, port = free_ports(2)
-    config = tmp_path / "meter.json"
-    config.write_text(json.dumps([{"name": "s3", "listen": f"127.0.0.1:{port}", "upstream": f"127.0.0.1:{store}"}]))
-    command = [str(CHECKOUT / ".lakehouse/toolchain/bin/toxiproxy"), "-host", "127.0.0.1", "-port", str(control),
-               "-proxy-metrics", "-config", str(config)]  # fmt: skip
-    proxy = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-    wait_until(lambda: _answers(control))
-    yield Meter(control, port)
+    meter, config = Meter(*free_ports(2)), tmp_path / "meter.json"
+    config.write_text(meter.configured(store))
+    proxy = subprocess.Popen(meter.command(str(config)), cwd=CHECKOUT, stdout=subprocess.DEVNULL)
+    wait_until(lambda: _answers(meter.control))
+    yield meter
     proxy.terminate()
     proxy.wait(30)
 
