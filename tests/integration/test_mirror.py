@@ -77,6 +77,47 @@ def test_a_new_table_appears_without_a_restart(stack: Stack) -> None:
     assert report["tables"][0]["rows_lake"] == 400
 
 
+def test_every_server_is_killed_and_comes_back(stack: Stack) -> None:
+    """By itself, without `make up`. One right after the other; each alone: tests/chaos/test_servers.py."""
+
+    def kill(*servers: str) -> None:
+        stack.moves_on()
+        for server in servers:
+            print(f"killing {server}")
+            stack.make("kill", f"s={server}")
+
+    with stack.workload(rate=5, survives=False):
+        kill(*SERVERS[:1])
+    with stack.workload(rate=5, seed=8):
+        kill(*SERVERS[1:4])
+        kill(*SERVERS[4:])
+        stack.moves_on()
+    stack.assert_equal()
+
+
+# While the workload writes, which doesn't know of these columns.
+ALTERATIONS = [
+    "ALTER TABLE {table} ADD COLUMN extra_{cycle} int NOT NULL DEFAULT 7",
+    "ALTER TABLE orders ADD COLUMN later text DEFAULT 'a', ADD COLUMN less int",
+    "ALTER TABLE orders RENAME COLUMN later TO sooner",
+    "ALTER TABLE {table} ADD COLUMN extra_{cycle} timestamptz DEFAULT now()",
+    "ALTER TABLE orders DROP COLUMN less, ALTER COLUMN sooner SET DEFAULT 'b'",
+]
+
+
+def test_the_mirror_killed_at_random_moments(stack: Stack) -> None:
+    seed = random.SystemRandom().randrange(1_000_000)
+    print(f"seed {seed}")
+    moments = random.Random(seed)
+    with stack.workload(seed=seed):
+        for cycle, alter in enumerate(ALTERATIONS):
+            stack.moves_on(moments.randrange(1, 200))
+            stack.sql(alter.format(table=moments.choice(["orders", "order_items", "customers"]), cycle=cycle))
+            if cycle % 2 == 1:
+                stack.make("kill", "s=mirror")
+    stack.assert_equal()
+
+
 def test_what_has_piled_up_is_read_again_rather_than_kept(stack: Stack) -> None:
     stack.sql("CREATE TABLE pile (id bigint PRIMARY KEY, note text)", "INSERT INTO pile VALUES (1, 'a')",
               "CREATE TABLE beside (id bigint PRIMARY KEY)", "INSERT INTO beside VALUES (1)")  # fmt: skip
@@ -373,47 +414,6 @@ def test_a_table_that_cannot_go_on_is_held_while_the_others_do(stack: Stack) -> 
     assert "@" in resynced["who"]
     stack.assert_equal("clash", "flood", "free")
     assert stack.lakehouse("table", "list")["held"] == {}
-
-
-def test_every_server_is_killed_and_comes_back(stack: Stack) -> None:
-    """By itself, without `make up`. One right after the other; each alone: tests/chaos/test_servers.py."""
-
-    def kill(*servers: str) -> None:
-        stack.moves_on()
-        for server in servers:
-            print(f"killing {server}")
-            stack.make("kill", f"s={server}")
-
-    with stack.workload(rate=5, survives=False):
-        kill(*SERVERS[:1])
-    with stack.workload(rate=5, seed=8):
-        kill(*SERVERS[1:4])
-        kill(*SERVERS[4:])
-        stack.moves_on()
-    stack.assert_equal()
-
-
-# While the workload writes, which doesn't know of these columns.
-ALTERATIONS = [
-    "ALTER TABLE {table} ADD COLUMN extra_{cycle} int NOT NULL DEFAULT 7",
-    "ALTER TABLE orders ADD COLUMN later text DEFAULT 'a', ADD COLUMN less int",
-    "ALTER TABLE orders RENAME COLUMN later TO sooner",
-    "ALTER TABLE {table} ADD COLUMN extra_{cycle} timestamptz DEFAULT now()",
-    "ALTER TABLE orders DROP COLUMN less, ALTER COLUMN sooner SET DEFAULT 'b'",
-]
-
-
-def test_the_mirror_killed_at_random_moments(stack: Stack) -> None:
-    seed = random.SystemRandom().randrange(1_000_000)
-    print(f"seed {seed}")
-    moments = random.Random(seed)
-    with stack.workload(seed=seed):
-        for cycle, alter in enumerate(ALTERATIONS):
-            stack.moves_on(moments.randrange(1, 200))
-            stack.sql(alter.format(table=moments.choice(["orders", "order_items", "customers"]), cycle=cycle))
-            if cycle % 2 == 1:
-                stack.make("kill", "s=mirror")
-    stack.assert_equal()
 
 
 def test_a_table_dropped_or_rolled_back_is_made_whole_from_its_topic(stack: Stack) -> None:
