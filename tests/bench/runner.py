@@ -73,7 +73,8 @@ def run(
         course.folder.mkdir()
         for workload in plan.loads:
             found += course.workload(workload, chosen)
-        if curves or (curves is None and plan.name == "full"):
+        # Hours of it: whoever names workloads asks for these.
+        if curves or (curves is None and plan.name == "full" and not workloads):
             points = curve(course)
     finally:
         results = Results(
@@ -83,8 +84,9 @@ def run(
         where = CHECKOUT / ".lakehouse/bench" / began.strftime("%Y%m%d-%H%M%S")
         page(results, where)
         stage.make("down")
-    if not keep:
-        shutil.rmtree(folder)
+        # Of what failed the logs are left to be looked at.
+        if not keep and not isinstance(sys.exception(), Exception):
+            shutil.rmtree(folder)
     for table in console_table(results):
         out.print(table)
     for verdict in verdicts(results):
