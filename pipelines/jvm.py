@@ -10,10 +10,10 @@ from typing import Any
 from py4j.java_gateway import JavaClass, JavaPackage
 
 NAMES = (
-    "com", "functions", "java", "org", "org.apache.spark.sql.avro.functions",
+    "com", "functions", "java", "org", "org.apache.spark.sql.avro.functions", "org.apache.spark.sql.Observation",
     "org.apache.spark.sql.classic.SparkSession",
     "org.apache.spark.sql.functions", "org.apache.spark.storage.StorageLevel", "org.apache.spark.util.Utils", "py4j",
-    "PythonRDD", "PythonSQLUtils", "PythonUtils", "SerDeUtil", "SimplePythonFunction",
+    "PythonRDD", "PythonSQLUtils", "PythonUtils", "SerDeUtil", "SimplePythonFunction", "scala",
 )  # fmt: skip
 
 
