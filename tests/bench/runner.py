@@ -38,7 +38,12 @@ def run(
     workloads: Annotated[str, typer.Option(help=f"Of {', '.join(WORKLOADS)}.")] = "",
     runs: Annotated[int | None, typer.Option(min=1, help="How often each system runs.")] = None,
     seed: Annotated[int, typer.Option(help="Decides what is written.")] = 1,
-    curves: Annotated[bool | None, typer.Option(help="Merge time by size of table and batch.")] = None,
+    curves: Annotated[
+        bool | None,
+        typer.Option(
+            help="Merge time by size of table and batch; as a rule if the size is full and no workload named."
+        ),
+    ] = None,
     keep: Annotated[bool, typer.Option(help="Keep the stack's folder.")] = False,
 ) -> None:
     """Measure, print the comparison, write it to .lakehouse/bench. Exit code 1 if this mirror isn't exact."""

@@ -77,6 +77,7 @@ def test_a_new_table_appears_without_a_restart(stack: Stack) -> None:
     assert report["tables"][0]["rows_lake"] == 400
 
 
+# These two while the stack has few tables: each batch, wait and comparison is of all that there are.
 def test_every_server_is_killed_and_comes_back(stack: Stack) -> None:
     """By itself, without `make up`. One right after the other; each alone: tests/chaos/test_servers.py."""
 
