@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from pipelines.session import FEW_ARENAS
 from tests.integration.lease import Candidate
 from tests.integration.stack import Stack, wait_until
 from tests.integration.web_faults import web_faults
@@ -13,9 +14,10 @@ pytestmark = pytest.mark.process
 ONE_BY_ONE = ["after-backfill", "between-letters", "after-merge", "before-checkpoint"]
 
 
-def test_the_mirrors_driver_maps_the_archive_of_its_classes(stack: Stack) -> None:
+def test_the_mirrors_driver_maps_the_archive_of_its_classes_and_frees_what_it_frees(stack: Stack) -> None:
     (driver,) = [process for process in stack.processes("mirror") if process.name() == "java"]
     assert any(Path(file.path).name == "classes.jsa" for file in driver.memory_maps())
+    assert FEW_ARENAS in driver.environ().items()
 
 
 def test_a_second_mirror_of_the_source_waits_and_says_so(stack: Stack, tmp_path: Path) -> None:
