@@ -14,7 +14,7 @@ pytestmark = pytest.mark.process
 ONE_BY_ONE = ["after-backfill", "between-letters", "after-merge", "before-checkpoint"]
 
 
-def test_the_mirrors_driver_maps_the_archive_of_its_classes_and_frees_what_it_frees(stack: Stack) -> None:
+def test_the_mirrors_driver_maps_the_archive_of_its_classes_and_has_few_arenas(stack: Stack) -> None:
     (driver,) = [process for process in stack.processes("mirror") if process.name() == "java"]
     assert any(Path(file.path).name == "classes.jsa" for file in driver.memory_maps())
     assert FEW_ARENAS in driver.environ().items()
