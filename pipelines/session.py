@@ -119,7 +119,9 @@ def start_session(settings: MirrorSettings, name: str, ui: bool = True, lasting:
             "spark.authenticate": "true",
             "spark.authenticate.secret": settings.spark_secret_key.get_secret_value(),
         }
-    conf.set(f"spark.executorEnv.{FEW_ARENAS[0]}", os.environ.setdefault(*FEW_ARENAS))
+    arenas, most = FEW_ARENAS
+    os.environ.setdefault(arenas, most)
+    conf.set(f"spark.executorEnv.{arenas}", os.environ[arenas])
     # Where its pages are served; by themselves they'd be for the whole network.
     os.environ["SPARK_LOCAL_IP"] = settings.spark_driver_bind
     lock = _lock(settings.state_dir / "driver.lock")
