@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
 
-from pipelines.merge import FEW_ROWS, MergePlan, append_sql, commit, merge_sql
+from pipelines.merge import FEW_ROWS, MergePlan, append_sql, commit, extend, merge_sql
 from pipelines.session import DRIVER_JAVA_OPTIONS, ENGINE_CONF, class_path, launch
 
 NOBODY = "127.0.0.1:9"
@@ -78,6 +78,8 @@ def _batches(spark: SparkSession) -> None:
         commit(spark, f"DELETE FROM {_TABLE} WHERE _lsn = 1", {}, settings)
         commit(spark, append_sql(plan), {}, settings)
         commit(spark, merge_sql(plan), {"batch": "1"}, settings)
+        (head,) = spark.table(f"{_TABLE}.refs").select("snapshot_id").collect()[0]
+        extend(spark, plan, spark.table(_TABLE).columns, head, {}, settings)
     spark.table(_TABLE).where("id > 0").collect()
 
 

@@ -92,12 +92,17 @@ def folded_count(good: DataFrame, keys: tuple[str, ...]) -> int:
 
 
 def bounds(facts: Row, shape: TableShape, keys: tuple[str, ...]) -> dict[str, tuple[Any, Any]]:
+    """What :func:`reach` tells, moved :func:`apart`."""
+    return {name: apart(*pair) for name, pair in reach(facts, shape, keys).items()}
+
+
+def reach(facts: Row, shape: TableShape, keys: tuple[str, ...]) -> dict[str, tuple[Any, Any]]:
     """Column to least and greatest value, of the key, or without one of the rows that are removed (where some may be
     null as well). Never for uuid: Iceberg 1.11 orders its text wrongly when it prunes.
     """
     found = facts.bounds.asDict()
     pairs = {name: (found[f"low {name}"], found[f"high {name}"]) for name in _prunable(shape, keys)}
-    return {name: apart(*pair) for name, pair in pairs.items() if pair[0] is not None}
+    return {name: pair for name, pair in pairs.items() if pair[0] is not None}
 
 
 def apart(low: Any, high: Any) -> tuple[Any, Any]:

@@ -166,6 +166,20 @@ class LakeTable:
             field.name() for field in self._table.schema().columns() if first.findField(field.fieldId()) is not None
         }
 
+    def may_hold(self, between: Mapping[str, tuple[Any, Any]]) -> bool:
+        """Whether it may have rows with a value between two in each of these columns, by the bounds of its files."""
+        expressions = self._jvm.org.apache.iceberg.expressions.Expressions
+        condition = expressions.alwaysTrue()
+        for column, (low, high) in between.items():
+            for limit in (expressions.greaterThanOrEqual(column, low), expressions.lessThanOrEqual(column, high)):
+                condition = getattr(expressions, "and")(condition, limit)
+        scan = self._table.newScan().filter(condition)
+        files = (scan if self.branch is None else scan.useRef(self.branch)).planFiles()
+        try:
+            return bool(files.iterator().hasNext())
+        finally:
+            files.close()
+
     def set_properties(self, properties: Mapping[str, str], remove: Iterable[str] = ()) -> None:
         """Set and remove table properties, in one commit."""
         update = self._table.updateProperties()

@@ -20,10 +20,11 @@ from pipelines.merge import (
     PLANNED_ONCE,
     WRITTEN_IN_PLACE,
     MergePlan,
-    append_sql,
     commit,
+    extend,
     merge_sql,
 )
+from pipelines.newkeys import snapshot_without
 from pipelines.part import Changes, Ready
 from pipelines.sieve import MOST_SLOTS, PARAMETER, Slots
 
@@ -48,7 +49,9 @@ def ready(changes: Changes) -> Iterator[Ready]:
         empty = next(changes.table.summaries(), None) is None
         prunable = cleared is None and not empty
         among = key_among(facts, shape, keys) if prunable else None
-        slots, taken = _sifted(changes, keyed, count) if prunable and among is None else (None, ())
+        since = snapshot_without(changes, keyed) if prunable else None
+        sifted = prunable and among is None and since is None
+        slots, taken = _sifted(changes, keyed, count) if sifted else (None, ())
         plan = MergePlan(
             target=changes.table.sql_name,
             changes="",
@@ -62,13 +65,13 @@ def ready(changes: Changes) -> Iterator[Ready]:
             resynced_from=changes.resynced_from,
         )
         plan = replace(plan, changes=held.enter_context(viewed(folded, part.seen.topic)))
-        write = partial(
-            commit,
-            part.session,
-            append_sql(plan) if empty else merge_sql(plan),
-            settings=_settings(changes, one_task=empty or among is not None or slots is not None),
-            parameters={PARAMETER: slots.sieve(taken)} if slots is not None else None,
-        )
+        new = empty or since is not None
+        settings = _settings(changes, one_task=new or among is not None or slots is not None)
+        if new:
+            write = partial(extend, part.session, plan, tuple(changes.table.column_types), since, settings=settings)
+        else:
+            parameters = {PARAMETER: slots.sieve(taken)} if slots is not None else None
+            write = partial(commit, part.session, merge_sql(plan), settings=settings, parameters=parameters)
         yield Ready(write, changes.counts(count, lost), letters)
 
 

@@ -1,11 +1,12 @@
 """Merge: the folded changes of a batch into the table, in one commit that carries the ledger."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from pipelines.fold import DELETE, KEEP, OP, TECHNICAL
 from pipelines.identifiers import literal, quote
@@ -89,8 +90,34 @@ def commit(
     """Run ``statement`` with its named ``parameters`` so that its one commit carries ``summary``, with the session's
     ``settings`` changed meanwhile. The session must serve one statement at a time.
     """
-    with configured(session, {**{SNAPSHOT_PROPERTY + key: value for key, value in summary.items()}, **settings}):
+    with configured(session, _carrying(summary, settings)):
         session.sql(statement, dict(parameters) if parameters else None)
+
+
+def extend(
+    session: SparkSession,
+    plan: MergePlan,
+    columns: Iterable[str],
+    since: int | None,
+    summary: Mapping[str, str],
+    settings: Mapping[str, str] = NO_SETTINGS,
+) -> None:
+    """Append the changes of ``plan`` to a table with these ``columns`` that has none of their keys as of the snapshot
+    ``since``, in a commit as :func:`commit` makes it. It fails if rows were added after that; None: if there are any.
+    """
+    own = {*plan.columns, *TECHNICAL}
+    values = ", ".join(f"c.{quote(name)}" if name in own else f"NULL AS {quote(name)}" for name in columns)
+    new = session.sql(f"SELECT {values} FROM {plan.changes} AS c WHERE {' AND '.join(_insertable(plan))}")
+    writer = new.writeTo(plan.target).option("isolation-level", "serializable")
+    if since is not None:
+        writer = writer.option("validate-from-snapshot-id", since)
+    with configured(session, _carrying(summary, settings)):
+        # Iceberg looks at what was committed meanwhile only where rows are replaced, though they be none.
+        writer.overwrite(F.lit(False))
+
+
+def _carrying(summary: Mapping[str, str], settings: Mapping[str, str]) -> dict[str, str]:
+    return {**{SNAPSHOT_PROPERTY + key: value for key, value in summary.items()}, **settings}
 
 
 @contextmanager
