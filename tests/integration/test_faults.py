@@ -88,23 +88,32 @@ ANSWERS = [("the answer is lost", None), ("503 although it is done", 503)]
 
 
 def test_a_commit_whose_outcome_is_unknown_is_looked_up_in_the_table(stack: Stack) -> None:
-    stack.sql("CREATE TABLE unknown (id bigint PRIMARY KEY, note text)", "CREATE TABLE unknown_lines (line text)")
+    tables = ("unknown", "unknown_new", "unknown_lines")
     stack.sql(
-        "INSERT INTO unknown SELECT g, 'a' FROM generate_series(1, 50) g", "INSERT INTO unknown_lines VALUES ('a')"
+        "CREATE TABLE unknown (id bigint PRIMARY KEY, note text)",
+        "CREATE TABLE unknown_new (id bigint PRIMARY KEY, note text)",
+        "CREATE TABLE unknown_lines (line text)",
     )
-    stack.assert_equal("unknown", "unknown_lines")
+    stack.sql(
+        "INSERT INTO unknown SELECT g, 'a' FROM generate_series(1, 50) g",
+        "INSERT INTO unknown_new VALUES (1, 'a')",
+        "INSERT INTO unknown_lines VALUES ('a')",
+    )
+    stack.assert_equal(*tables)
     with web_faults(stack.endpoints["catalog_uri"]) as web, stack.redirected(CATALOG_URI=web.url):
-        for label, status in ANSWERS:
+        for number, (label, status) in enumerate(ANSWERS, 2):
             with (
                 web.rule("POST", "/tables/unknown$", status=status, done=True) as merge,
+                web.rule("POST", "/tables/unknown_new$", status=status, done=True) as new,
                 web.rule("POST", "/tables/unknown_lines$", status=status, done=True) as append,
                 web.rule("POST", "/tables/dead_letters$", status=status, done=True) as letter,
             ):
                 stack.produce("unknown", b"not avro")
                 stack.sql(
                     f"UPDATE unknown SET note = '{label}' WHERE id % 2 = 0",
+                    f"INSERT INTO unknown_new VALUES ({number}, '{label}')",
                     f"INSERT INTO unknown_lines VALUES ('{label}')",
                 )
-                wait_until(lambda: all(rule.fired.is_set() for rule in (merge, append, letter)))
-                stack.assert_equal("unknown", "unknown_lines")
+                wait_until(lambda: all(rule.fired.is_set() for rule in (merge, new, append, letter)))
+                stack.assert_equal(*tables)
     assert stack.lakehouse("dlq", "list", "--topic", "shop.public.unknown")["total"] == len(ANSWERS)
