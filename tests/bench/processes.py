@@ -6,6 +6,7 @@ import signal
 import subprocess
 import threading
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -15,7 +16,9 @@ import psutil
 
 SAMPLE_SECONDS = 0.25
 STOP_SECONDS = 90
-# Where a JVM says that a generation of its heap begins, and where it may end.
+# What a JVM says of a class: its place, how many objects, their bytes, its name.
+OBJECTS = re.compile(r"^ *\d+: +\d+ +(\d+) +(\S+)", re.MULTILINE)
+# And where a generation of its heap begins, and where it may end.
 HEAP = re.compile(r"\[0x([0-9a-f]+),(?: 0x[0-9a-f]+,)? 0x([0-9a-f]+)\)")
 
 
@@ -79,9 +82,9 @@ class Measured:
         self._sample()
         return self._resident
 
-    def living_bytes(self) -> int:
-        """What is left in its JVMs after a full collection, which this makes them do."""
-        return sum(_living(process) for process in self._family() if process.name() == "java")
+    def living(self) -> Counter[str]:
+        """What is left in its JVMs after a full collection, which this makes them do: class to bytes of its objects."""
+        return sum((_living(process) for process in self._family() if process.name() == "java"), Counter())
 
     def native_bytes(self) -> int:
         """The resident memory of its JVMs that isn't their heap: code, classes, threads, buffers, and what leaks."""
@@ -151,9 +154,11 @@ class Measured:
             self._peak = max(self._peak, resident)
 
 
-def _living(jvm: psutil.Process) -> int:
-    # Its last line: Total, instances, bytes.
-    return int(_asked(jvm, "GC.class_histogram").split()[-1])
+def _living(jvm: psutil.Process) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for size, name in OBJECTS.findall(_asked(jvm, "GC.class_histogram")):
+        found[name] += int(size)
+    return found
 
 
 def _native(jvm: psutil.Process) -> int:

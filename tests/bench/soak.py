@@ -46,6 +46,8 @@ WARM_UP = 1 / 3
 MOST_SCAN = 1.2
 # Of what lives in the JVM: by so much it may differ from one full collection to another.
 LIVE_NOISE = 1.1
+# Of the classes whose objects these are, so many are told.
+MOST_CLASSES = 6
 # What the mirror's log says of a commit or an upkeep that didn't come off at once.
 TROUBLE = ("table_held", "task_failed", "maintenance_failed", "stopped_by_error", "Retrying task after failure")
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -180,7 +182,7 @@ def _soak(
                     found.memory.append((round(passed, 1), round(process.resident_bytes() / MEBI, 1)))
                 asker.maybe(lambda: beside.submit(_ask, course, found))
                 scanner.maybe(lambda at=passed: beside.submit(_scan, course, job, watcher, found, at))
-                collector.maybe(lambda at=passed: beside.submit(_collect, process, found, at))
+                collector.maybe(lambda at=passed: beside.submit(_collect, course, process, found, at))
                 time.sleep(POLL_SECONDS)
             found.changes, lasted = course.told(writer)
         found.rate = found.changes / lasted
@@ -262,9 +264,12 @@ def _scan(course: Course, job: Job, watcher: Watcher, found: Soak, at: float) ->
                    f"{time.monotonic() - began:.0f} s to see")  # fmt: skip
 
 
-def _collect(process: Measured, found: Soak, at: float) -> None:
+def _collect(course: Course, process: Measured, found: Soak, at: float) -> None:
     """Note what is left in the driver's JVM after a full collection, and what it has beside its heap."""
-    found.heap.append((round(at, 1), round(process.living_bytes() / MEBI, 1)))
+    living = process.living()
+    found.heap.append((round(at, 1), round(living.total() / MEBI, 1)))
+    most = ", ".join(f"{size / MEBI:.0f} MiB {name}" for name, size in living.most_common(MOST_CLASSES))
+    course.say(f"  after {at:,.0f} s {living.total() / MEBI:.0f} MiB live in its JVM: {most}")
     found.native.append((round(at, 1), round(process.native_bytes() / MEBI, 1)))
 
 
