@@ -21,10 +21,12 @@ def snapshot_without(changes: Changes, keyed: DataFrame) -> int | None:
     have some, or it would take long to tell. What is appended must be tied to that snapshot.
     """
     part, facts, table = changes.part, changes.facts, changes.table
+    if not changes.settled or facts.removals or facts.incomplete:
+        return None
     # Of uuids, which may be texts of the source by now, Iceberg 1.11 leaves out files wrongly.
     uuids = {name for name, kind in table.column_types.items() if kind == "uuid"}
     between = {k: pair for k, pair in reach(facts, changes.shape, changes.keys).items() if k not in uuids}
-    if not changes.settled or facts.removals or facts.incomplete or not between:
+    if not between:
         return None
     with part.outcome.stage("new_keys"):
         # Before the look, so that what comes after the look comes after this snapshot as well.
