@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 from pipelines.admit import admit, park
 from pipelines.decode import decode
 from pipelines.enforce import Enforcement
-from pipelines.facts import aggregates, batch_facts
+from pipelines.facts import Asked, aggregates, batch_facts
 from pipelines.frames import keep, observing, release
 from pipelines.parking import firsts, followers
 from pipelines.part import Part
@@ -17,7 +17,6 @@ from pipelines.protected import Protected
 from pipelines.refit import refit
 from pipelines.schema_plan import Target
 from pipelines.schemas import Schemas
-from pipelines.sieve import Slots
 from pipelines.sources.postgres.envelope import TableShape
 from pipelines.sources.postgres.schema_log import TableVersions
 
@@ -41,9 +40,9 @@ def _written_by(writers: Iterable[int]) -> Column:
 
 def admitted(
     rows: DataFrame, part: Part, shape: TableShape, keys: tuple[str, ...], waiting: DataFrame | None,
-    slots: Slots | None, enforcement: Enforcement | None, protected: Protected,
+    asked: Asked, enforcement: Enforcement | None, protected: Protected,
 ) -> tuple[DataFrame, Row]:  # fmt: skip
-    """``rows`` with their problems and their values ``protected``, persisted, and their facts (``slots``: see
+    """``rows`` with their problems and their values ``protected``, persisted, and their facts (``asked``: see
     :mod:`pipelines.facts`). ``enforcement``: of the table's contract, if there is one, which is asked of values as the
     source has them. ``waiting``: the keys behind whose letters events wait (see :mod:`pipelines.parking`); events that
     come after a broken one in this very batch wait as well.
@@ -54,23 +53,21 @@ def admitted(
     rows, shape = protected.on(rows, shape), protected.shape(shape)
     if waiting is not None:
         rows = park(rows, followers(part.raw, waiting))
-    rows, facts = _kept(rows, shape, keys, part.few, slots)
+    rows, facts = _kept(rows, shape, keys, asked)
     if not facts.dead:
         return rows, facts
     broken = rows.where(F.col("problem").isNotNull()).select("partition", "offset")
     first = firsts(part.raw.join(F.broadcast(broken), ["partition", "offset"]))
-    parked, facts = _kept(park(rows, followers(part.raw, first)), shape, keys, part.few, slots)
+    parked, facts = _kept(park(rows, followers(part.raw, first)), shape, keys, asked)
     release(rows)
     return parked, facts
 
 
-def _kept(
-    rows: DataFrame, shape: TableShape, keys: tuple[str, ...], few: bool, slots: Slots | None
-) -> tuple[DataFrame, Row]:
+def _kept(rows: DataFrame, shape: TableShape, keys: tuple[str, ...], asked: Asked) -> tuple[DataFrame, Row]:
     """``rows``, kept, and their facts. Those of few rows are told by the job that keeps them."""
-    if not few:
+    if not asked.few:
         kept = keep(rows)
-        return kept, batch_facts(kept, shape, keys, few, slots)
-    rows, told = observing(rows, aggregates(rows, shape, keys, few, slots))
-    kept = keep(rows, few)
-    return kept, told() or batch_facts(kept, shape, keys, few, slots)
+        return kept, batch_facts(kept, shape, keys, asked)
+    rows, told = observing(rows, aggregates(rows, shape, keys, asked))
+    kept = keep(rows, asked.few)
+    return kept, told() or batch_facts(kept, shape, keys, asked)

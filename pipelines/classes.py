@@ -20,6 +20,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
 
 from pipelines.merge import FEW_ROWS, MergePlan, append_sql, commit, extend, merge_sql
+from pipelines.pruning import Pruning
 from pipelines.session import DRIVER_JAVA_OPTIONS, ENGINE_CONF, class_path, launch
 
 NOBODY = "127.0.0.1:9"
@@ -72,7 +73,8 @@ def _batches(spark: SparkSession) -> None:
         "id", "newest.partition _kafka_partition", "newest.offset _kafka_offset", "1L _lsn",
         "current_timestamp() _committed_at", "'u' _op", "'u' __op",
     ).createOrReplaceGlobalTempView("changes")  # fmt: skip
-    plan = MergePlan(_TABLE, "global_temp.changes", ("id",), ("id",), bounds={"id": (0, 9)}, among=("id", (1, 2)))
+    pruning = Pruning({"id": (0, 9)}, ("id", 3, 5), ("id", (1, 2)))
+    plan = MergePlan(_TABLE, "global_temp.changes", ("id",), ("id",), pruning=pruning)
     for settings in (FEW_ROWS, {"spark.sql.adaptive.enabled": "true"}):
         commit(spark, append_sql(plan), {"batch": "0"}, settings)
         commit(spark, f"DELETE FROM {_TABLE} WHERE _lsn = 1", {}, settings)

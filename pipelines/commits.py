@@ -14,19 +14,20 @@ from pipelines.assume import counted
 from pipelines.changes import admitted, decoded
 from pipelines.deadletters import DeadLetters, rejected, undecodable
 from pipelines.enforce import Enforcement
-from pipelines.facts import broken, slots
+from pipelines.facts import Asked, broken, numbers
 from pipelines.frames import release
+from pipelines.gap import Rulers
 from pipelines.iceberg import Lake, LakeTable
 from pipelines.parking import Parking
 from pipelines.part import Changes, Outcome, Part
 from pipelines.policy import restrained
 from pipelines.profile import TopicProfile
 from pipelines.protected import Protected
+from pipelines.pruning import asked, reach
 from pipelines.rekey import KeyChanged
 from pipelines.resyncs import Resync
 from pipelines.rules import Rules
 from pipelines.schema_plan import Change, target
-from pipelines.sieve import Slots
 from pipelines.sources.postgres.envelope import TableShape
 from pipelines.sources.postgres.schema_log import TableVersions
 from pipelines.topic import Topic
@@ -41,7 +42,7 @@ class Commits:
         self._topic, self._rules, self._letters, self._parking = topic, rules, letters, parking
         self._account, self._protected = account, protected
         self._enforcement = Enforcement(rules.contract) if rules.contract else None
-        self._arranged = False
+        self._arranged, self._rulers = False, Rulers()
         self.last: TopicProfile | None = None
 
     @property
@@ -71,13 +72,15 @@ class Commits:
         with part.outcome.stage("decode"):
             raw, held = counted(part.raw, part.seen)
             rows = decoded(raw, found, wanted, versions, self._topic.placeholder)
-            waiting, sifted = self._parking.of(self._topic.name), slots(part, shape, keys, self._table)
-            rows, facts = admitted(rows, part, shape, keys, waiting, sifted, self._enforcement, self._protected)
+            waiting, whole = self._parking.of(self._topic.name), numbers(self._protected.shape(shape), keys)
+            ask = asked(part, shape, keys, self._table, self._rulers.ruler(whole))
+            rows, facts = admitted(rows, part, shape, keys, waiting, ask, self._enforcement, self._protected)
             seen = held()
         if seen is None:
             release(rows)
             self.make(self._topic.looked_at(part), resync)
             return
+        self._rulers.note(whole, reach(facts, self._protected.shape(shape), keys))
         part.outcome.rows += seen.rows - part.seen.rows
         part.outcome.assumed |= part.seen.assumed
         part = replace(part, seen=seen)
@@ -93,7 +96,7 @@ class Commits:
             if facts.live or (facts.truncated is not None and self._table is not None):
                 fit = partial(evolve.fit, wanted=wanted, versions=versions, shape=found.shape,
                               protected=self._protected)  # fmt: skip
-                self._merge(self._mergeable(part, rows, shape, keys, facts, sifted, resync, fit), letters)
+                self._merge(self._mergeable(part, rows, shape, keys, facts, ask, resync, fit), letters)
             else:
                 self._bury(part, letters)
                 counts = ledger.Counts(
@@ -116,7 +119,7 @@ class Commits:
 
     def _mergeable(
         self, part: Part, rows: DataFrame, shape: TableShape, keys: tuple[str, ...], facts: Row,
-        sifted: Slots | None, resync: Resync | None, fit: Callable[[Lake, LakeTable], list[Change]],
+        ask: Asked, resync: Resync | None, fit: Callable[[Lake, LakeTable], list[Change]],
     ) -> Changes:  # fmt: skip
         """The good ones of ``rows``, for a table that exists and has their columns."""
         good = rows.where(F.col("problem").isNull() & (F.col("op") != TRUNCATE))
@@ -135,7 +138,7 @@ class Commits:
             self._arrange(lake, table, part.outcome, again=created or bool(changed))
             evolve.backfill(part.session, table)
         resynced_from = resync.start if resync is not None and resync.runs(self._account.known) else {}
-        return Changes(part, good, shape, keys, facts, sifted, table, cleared, resynced_from, settled)
+        return Changes(part, good, shape, keys, facts, ask, table, cleared, resynced_from, settled)
 
     def _create(self, lake: Lake, shape: TableShape, keys: tuple[str, ...]) -> LakeTable:
         table = evolve.create_table(lake, self._rules.source, shape, keys, self._protected)

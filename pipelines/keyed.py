@@ -1,15 +1,16 @@
 """Keyed: changes as the SQL that brings them into a table with a key, with their counts and dead letters."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from pipelines.deadletters import rejected
-from pipelines.facts import bounds, folded_count, key_among, sifting
+from pipelines.facts import folded_count
 from pipelines.fold import at, each, fold, newest, without_outdated
 from pipelines.frames import persisted, viewed
 from pipelines.identifiers import quote
@@ -26,6 +27,7 @@ from pipelines.merge import (
 )
 from pipelines.newkeys import snapshot_without
 from pipelines.part import Changes, Ready
+from pipelines.pruning import Pruning, near, sifting
 from pipelines.sieve import MOST_SLOTS, PARAMETER, Slots
 
 # A table with fewer rows than so many times the keys that are changed is read as it is.
@@ -38,44 +40,52 @@ def ready(changes: Changes) -> Iterator[Ready]:
     part, facts, shape, keys = changes.part, changes.facts, changes.shape, changes.keys
     cleared, unavailable = changes.truncated_lsn, facts.incomplete > 0
     with ExitStack() as held:
+        where = Pruning() if cleared is not None else near(facts, shape, keys, changes.asked.ruler)
         with part.outcome.stage("fold"):
-            folded, count, keyed = _folded(changes, held)
+            folded, count, keyed = _folded(changes, where, held)
+        empty = next(changes.table.summaries(), None) is None
+        prunable = cleared is None and not empty
+        since = snapshot_without(changes, keyed) if prunable else None
+        sifted = prunable and where.among is None and since is None
+        slots, taken = _sifted(changes, keyed, count) if sifted else (None, ())
+        where = replace(where, slots=slots)
+        parameters = {PARAMETER: slots.sieve(taken)} if slots is not None else None
         letters, lost = [], 0
         if unavailable:
-            present = part.session.table(changes.table.sql_name).select(*map(quote, keys))
+            present = _concerned(changes, where, keys, parameters)
             lacking = held.enter_context(persisted(orphans(folded, shape, present), part.few))
             lost = lacking.count()
             letters = [rejected(part.raw, lacking)] if lost else []
-        empty = next(changes.table.summaries(), None) is None
-        prunable = cleared is None and not empty
-        among = key_among(facts, shape, keys) if prunable else None
-        since = snapshot_without(changes, keyed) if prunable else None
-        sifted = prunable and among is None and since is None
-        slots, taken = _sifted(changes, keyed, count) if sifted else (None, ())
         plan = MergePlan(
             target=changes.table.sql_name,
             changes="",
             columns=shape.column_names,
             keys=keys,
             kept=tuple(c.name for c in shape.toastable) if unavailable else (),
-            bounds=bounds(facts, shape, keys) if cleared is None else None,
-            among=among,
-            slots=slots,
+            pruning=where,
             truncated_lsn=cleared,
             resynced_from=changes.resynced_from,
         )
         plan = replace(plan, changes=held.enter_context(viewed(folded, part.seen.topic)))
         new = empty or since is not None
-        settings = _settings(changes, one_task=new or among is not None or slots is not None)
+        settings = _settings(changes, one_task=new or where.among is not None or slots is not None)
         if new:
             write = partial(extend, part.session, plan, tuple(changes.table.column_types), since, settings=settings)
         else:
-            parameters = {PARAMETER: slots.sieve(taken)} if slots is not None else None
             write = partial(commit, part.session, merge_sql(plan), settings=settings, parameters=parameters)
         yield Ready(write, changes.counts(count, lost), letters)
 
 
-def _folded(changes: Changes, held: ExitStack) -> tuple[DataFrame, int, DataFrame]:
+def _concerned(
+    changes: Changes, where: Pruning, columns: Sequence[str], parameters: Mapping[str, Any] | None = None
+) -> DataFrame:
+    """Those of the table's rows that changes may concern."""
+    conditions = " AND ".join(where.conditions("t")) or "true"
+    statement = f"SELECT {', '.join(map(quote, columns))} FROM {changes.table.sql_name} AS t WHERE {conditions}"
+    return changes.part.session.sql(statement, dict(parameters) if parameters else None)
+
+
+def _folded(changes: Changes, where: Pruning, held: ExitStack) -> tuple[DataFrame, int, DataFrame]:
     """One row a key, how many, and what has every such key in its ``row``. What they are made of is kept as long as
     ``held``.
     """
@@ -89,7 +99,8 @@ def _folded(changes: Changes, held: ExitStack) -> tuple[DataFrame, int, DataFram
         # As many files are written as there are partitions, where nothing is to be merged with.
         return each(kept, shape).coalesce(part.session.sparkContext.defaultParallelism), count, positions
     if unavailable:
-        good = inherit(good, shape, keys, part.session.table(changes.table.sql_name))
+        # A row that has left its key was deleted there in this batch.
+        good = inherit(good, shape, keys, _concerned(changes, where, [*shape.column_names, "_lsn"]))
     # From before a change of the key a row's events may be on several partitions, where its old key wasn't used.
     order = None if part.versions is None else F.struct("lsn", "offset")
     folded = fold(good, shape, keys, unavailable, order)
@@ -104,7 +115,7 @@ def _sifted(changes: Changes, keyed: DataFrame, count: int) -> tuple[Slots | Non
     many changes this is asked only where it leaves out most rows, and these are more than the keys.
     """
     if not changes.part.many:
-        return changes.slots, changes.facts.taken
+        return changes.asked.slots, changes.facts.taken
     worth = count <= MOST_SLOTS // 2 and changes.table.rows >= ROWS_PER_KEY * count
     slots = sifting(changes.shape, changes.keys, changes.table, count) if worth else None
     return slots, () if slots is None else keyed.agg(F.collect_set(slots.slot(F.col("row")))).collect()[0][0]

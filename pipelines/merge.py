@@ -9,8 +9,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from pipelines.fold import DELETE, KEEP, OP, TECHNICAL
-from pipelines.identifiers import literal, quote
-from pipelines.sieve import Slots
+from pipelines.identifiers import quote
+from pipelines.pruning import Pruning
 
 READ = "r"
 NEWER = f"c._lsn >= t._lsn OR c._op = '{READ}' OR t._op = '{READ}'"
@@ -29,10 +29,8 @@ FEW_ROWS = {**PLANNED_ONCE, **WRITTEN_IN_PLACE, "spark.sql.shuffle.partitions": 
 class MergePlan:
     """What a merge statement is made of.
 
-    ``kept``: columns whose value in the table may have to stay (``__keep`` of :mod:`pipelines.fold`). ``bounds``: key
-    column to the least and greatest value among the changes, by which files are skipped. ``among``: a key column and
-    all its values among the changes, by which files are skipped as well; only where they are few. ``slots``: by which
-    rows of the table are left out before they are shuffled. ``truncated_lsn``: rows older than this go.
+    ``kept``: columns whose value in the table may have to stay (``__keep`` of :mod:`pipelines.fold`). ``pruning``:
+    which rows of the table needn't be read for it. ``truncated_lsn``: rows older than this go.
     """
 
     target: str
@@ -40,9 +38,7 @@ class MergePlan:
     columns: tuple[str, ...]
     keys: tuple[str, ...]
     kept: tuple[str, ...] = ()
-    bounds: Mapping[str, tuple[Any, Any]] | None = None
-    among: tuple[str, tuple[Any, ...]] | None = None
-    slots: Slots | None = None
+    pruning: Pruning = field(default_factory=Pruning)
     truncated_lsn: int | None = None
     resynced_from: Mapping[int, int] = field(default_factory=dict)
 
@@ -146,7 +142,7 @@ def _merge(plan: MergePlan, *actions: str) -> str:
 def _same(plan: MergePlan) -> str:
     """The condition for a row of the table that has a change's key."""
     same = [f"t.{quote(k)} = c.{quote(k)}" for k in plan.keys]
-    return " AND ".join([*same, *_bounds(plan), *_among(plan), *_passes(plan)])
+    return " AND ".join([*same, *plan.pruning.conditions("t")])
 
 
 def _matched(plan: MergePlan) -> list[str]:
@@ -175,27 +171,3 @@ def _insert(plan: MergePlan, condition: str) -> str:
 def _new_value(name: str, kept: Sequence[str]) -> str:
     new = f"c.{quote(name)}"
     return f"CASE WHEN c.{quote(KEEP)}.{quote(name)} THEN t.{quote(name)} ELSE {new} END" if name in kept else new
-
-
-def _bounds(plan: MergePlan) -> list[str]:
-    return [
-        f"t.{quote(key)} >= {_literal(low)} AND t.{quote(key)} <= {_literal(high)}"
-        for key, (low, high) in (plan.bounds or {}).items()
-    ]
-
-
-def _among(plan: MergePlan) -> list[str]:
-    if plan.among is None:
-        return []
-    key, values = plan.among
-    # A text could be a uuid in the table, which Iceberg 1.11 prunes wrongly: concat keeps the list from being pushed.
-    column = f"concat(t.{quote(key)}, '')" if isinstance(values[0], str) else f"t.{quote(key)}"
-    return [f"{column} IN ({', '.join(_literal(value) for value in values)})"]
-
-
-def _passes(plan: MergePlan) -> list[str]:
-    return [plan.slots.passes("t")] if plan.slots is not None else []
-
-
-def _literal(value: Any) -> str:
-    return literal(value) if isinstance(value, str) else f"{value:d}"

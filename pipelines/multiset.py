@@ -20,12 +20,12 @@ from pyspark.sql import functions as F
 
 from pipelines.admit import UNKNOWN_ROW
 from pipelines.deadletters import rejected
-from pipelines.facts import bounds
 from pipelines.fold import DELETE, OP, RECORD, each
 from pipelines.frames import given, persisted, viewed
 from pipelines.identifiers import quote
 from pipelines.merge import MergePlan, append_sql, before, commit, exchange_sql
 from pipelines.part import Changes, Ready
+from pipelines.pruning import Pruning, bounds
 from pipelines.sources.postgres.envelope import TableShape
 
 Position = tuple[int, int]
@@ -140,7 +140,7 @@ def _sql(net: Net, target: str, changes: str, columns: tuple[str, ...], truncate
     if net.between is None:
         return append_sql(plan)
     among = ("_kafka_offset", net.offsets) if net.offsets else None
-    return exchange_sql(replace(plan, bounds={"_kafka_offset": net.between}, among=among))
+    return exchange_sql(replace(plan, pruning=Pruning({"_kafka_offset": net.between}, among=among)))
 
 
 def _candidates(stored: DataFrame, between: Mapping[str, tuple[Any, Any]]) -> DataFrame:

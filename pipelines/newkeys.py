@@ -6,10 +6,10 @@ joined with the table. See infra/decisions/057-what-is-new-is-appended.md.
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from pipelines.facts import reach
 from pipelines.frames import persisted
 from pipelines.identifiers import quote
 from pipelines.part import Changes
+from pipelines.pruning import reach
 
 # Rows of the table that may lie between the least and the greatest key of the changes. What is read in the order of its
 # keys has a few: a batch doesn't end at the same key in every partition.

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from pipelines import ledger
+from pipelines.facts import Asked
 from pipelines.frames import persisted
 from pipelines.iceberg import LakeTable
 from pipelines.profile import TopicProfile
-from pipelines.sieve import Slots
 from pipelines.sources.postgres.envelope import TableShape
 from pipelines.sources.postgres.schema_log import TableVersions
 
@@ -114,7 +114,7 @@ class Changes:
     """A part's changes that can be merged into its table, which has their columns by now.
 
     ``good``: rows of :mod:`pipelines.decode` without a problem, without truncates and what a truncate made void;
-    ``facts``, ``slots``: see :mod:`pipelines.facts`. ``truncated_lsn``: rows of the table that are older go; None: no
+    ``facts``, ``asked``: see :mod:`pipelines.facts`. ``truncated_lsn``: rows of the table that are older go; None: no
     truncate is among the changes. ``resynced_from``: where a resync that runs began to read rows again. ``settled``:
     ``good`` has every live row, and none is overtaken but by another of its key.
     """
@@ -124,7 +124,7 @@ class Changes:
     shape: TableShape
     keys: tuple[str, ...]
     facts: Row
-    slots: Slots | None
+    asked: Asked
     table: LakeTable
     truncated_lsn: int | None
     resynced_from: ledger.Positions

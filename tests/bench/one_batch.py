@@ -8,8 +8,9 @@ import json
 import random
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Container, Iterator
 from functools import partial
+from itertools import count, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any
@@ -28,6 +29,7 @@ from pipelines.profile import profile
 from pipelines.table import TableMirror
 from quality.contract import Column, Contract, Rule
 from tests.bench.workloads.wide import PICKS, Distribution
+from tests.unit.pipelines.events import PLACEHOLDER
 from tests.unit.pipelines.harness import Topic, create, delete, update
 from tests.unit.pipelines.local import local_session
 
@@ -51,6 +53,8 @@ def measure(
         list[str] | None, typer.Option(help="What a contract does to values (hash, …): of name, then of doc.")
     ] = None,
     java_options: Annotated[str, typer.Option(help="As SPARK_JAVA_OPTIONS.")] = QUICK_COMPILER,
+    unchanged: Annotated[bool, typer.Option("--unchanged", help="Updates leave out an unchanged TOAST value.")] = False,
+    retention: Annotated[bool, typer.Option("--retention", help="Deletes are of the oldest rows.")] = False,
     seed: Annotated[int, typer.Option()] = 1,
     as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> None:
@@ -65,8 +69,9 @@ def measure(
         )
         _fill(topic, mirror, rows)
         chance = random.Random(seed)
-        pick = partial(PICKS[distribution], chance, rows, rows)
-        samples = _samples(topic, mirror, changes, rows, batches, chance, pick)
+        pick = partial(PICKS[distribution], chance, rows - 1, rows - 1)
+        events = _events(chance, rows, pick, partial(next, count(1)) if retention else pick, unchanged)
+        samples = _samples(topic, mirror, changes, batches, events)
     names = list(dict.fromkeys(name for sample in samples for name in sample))
     found = {name: round(statistics.median(s.get(name, 0.0) for s in samples), 3) for name in names}
     if as_json:
@@ -101,25 +106,37 @@ def _fill(topic: Topic, mirror: TableMirror, rows: int) -> None:
     )
 
 
+def _events(
+    chance: random.Random, rows: int, pick: Callable[[], int], gone: Callable[[], int], unchanged: bool
+) -> Iterator[tuple[Any, ...]]:
+    """Changes of a table that has keys below ``rows``."""
+    key, doc = rows - 1, PLACEHOLDER if unchanged else "e" * 20
+    deleted: set[int] = set()
+    for lsn in count(rows + 1):
+        what = chance.random()
+        if what < CREATES:
+            key += 1
+            yield create(lsn, key, "new", "d" * 20)
+        elif what < CREATES + DELETES:
+            deleted.add(old := _one(gone, deleted))
+            yield delete(lsn, old)
+        else:
+            yield update(lsn, _one(pick, deleted), "changed", doc)
+
+
+def _one(pick: Callable[[], int], deleted: Container[int]) -> int:
+    """A key that is there."""
+    return next(key for key in iter(pick, None) if key not in deleted)
+
+
 def _samples(
-    topic: Topic, mirror: TableMirror, changes: int, rows: int, batches: int, chance: random.Random,
-    pick: Callable[[], int],
-) -> list[Sample]:  # fmt: skip
+    topic: Topic, mirror: TableMirror, changes: int, batches: int, events: Iterator[tuple[Any, ...]]
+) -> list[Sample]:
     session, me = topic.spark.newSession(), psutil.Process()
     (jvm,) = [child for child in me.children(recursive=True) if child.name() == "java"]
-    lsn, key, samples = rows, rows, []
+    samples = []
     for number in range(1, WARM_UP + batches + 1):
-        events = []
-        for _ in range(changes):
-            lsn, what = lsn + 1, chance.random()
-            if what < CREATES:
-                key += 1
-                events.append(create(lsn, key, "new", "d" * 20))
-            elif what < CREATES + DELETES:
-                events.append(delete(lsn, pick()))
-            else:
-                events.append(update(lsn, pick(), "changed", "e" * 20))
-        topic.batch(events).count()
+        topic.batch(list(islice(events, changes))).count()
         before = (_cpu(jvm), _cpu(me), time.monotonic())
         stages = _mirror(topic, mirror, session, number)
         after = (_cpu(jvm), _cpu(me), time.monotonic())

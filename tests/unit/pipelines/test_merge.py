@@ -1,6 +1,7 @@
 """The SQL that is run, as it is rendered; and names that try to be more than names."""
 
 from pipelines.merge import MergePlan, append_sql, merge_sql
+from pipelines.pruning import Pruning
 
 PLAN = MergePlan(target="`lake`.`shop`.`t`", changes="global_temp.`c`", columns=("id", "name"), keys=("id",))
 TECHNICAL = "`_kafka_partition`, `_kafka_offset`, `_lsn`, `_committed_at`, `_op`"
@@ -22,7 +23,7 @@ def test_a_plain_merge() -> None:
 
 
 def test_bounds_kept_values_and_truncate() -> None:
-    plan = MergePlan(**{**vars(PLAN), "kept": ("name",), "bounds": {"id": (-3, 9)}, "truncated_lsn": 42})
+    plan = MergePlan(**{**vars(PLAN), "kept": ("name",), "pruning": Pruning({"id": (-3, 9)}), "truncated_lsn": 42})
     first, _, update, insert, truncate = merge_sql(plan).splitlines()
     assert first.endswith("ON t.`id` = c.`id` AND t.`id` >= -3 AND t.`id` <= 9")
     assert "t.`name` = CASE WHEN c.`__keep`.`name` THEN t.`name` ELSE c.`name` END" in update
@@ -32,7 +33,7 @@ def test_bounds_kept_values_and_truncate() -> None:
 
 def test_hostile_names_and_values_stay_names_and_values() -> None:
     name, value = "x` = 1 OR `y", "o'clock\\"
-    plan = MergePlan(**{**vars(PLAN), "columns": (name,), "keys": (name,), "bounds": {name: (value, value)}})
+    plan = MergePlan(**{**vars(PLAN), "columns": (name,), "keys": (name,), "pruning": Pruning({name: (value, value)})})
     first = merge_sql(plan).splitlines()[0]
     assert "t.`x`` = 1 OR ``y` = c.`x`` = 1 OR ``y`" in first
     assert r"'o\'clock\\'" in first

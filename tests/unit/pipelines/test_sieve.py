@@ -11,6 +11,7 @@ from pipelines import facts, part
 from pipelines.layout import Layout
 from pipelines.part import Outcome, Part
 from pipelines.profile import TopicProfile
+from pipelines.pruning import asked, sifting
 from pipelines.sieve import PARAMETER, Slots
 from pipelines.sources.postgres.envelope import table_shape
 from tests.unit.pipelines.harness import Topic, create, delete, update
@@ -55,14 +56,14 @@ def test_what_is_sifted(spark: SparkSession) -> None:
     topic.apply(topic.mirror(), topic.batch([create(1, 1, "a")]), 0)
     table, shape = topic.lake_table(), table_shape(topic.name, ("public", topic.table), topic.value_schema)
     few, many, most = (_part(topic, rows) for rows in (facts.MOST_LISTED, 20_000, 200_000))
-    assert facts.slots(many, shape, ("id",), table) == Slots.of(("id",), 20_000)
-    assert facts.slots(few, shape, ("id",), table) is None, "they can be listed"
-    assert facts.slots(most, shape, ("id",), table) is None, "their keys are asked"
-    assert facts.sifting(shape, ("id",), table, 200_000) == Slots.of(("id",), 200_000)
-    assert facts.slots(many, shape, ("id",), None) is None, "there is no table yet"
+    assert asked(many, shape, ("id",), table, None).slots == Slots.of(("id",), 20_000)
+    assert asked(few, shape, ("id",), table, None).slots is None, "they can be listed"
+    assert asked(most, shape, ("id",), table, None).slots is None, "their keys are asked"
+    assert sifting(shape, ("id",), table, 200_000) == Slots.of(("id",), 200_000)
+    assert asked(many, shape, ("id",), None, None).slots is None, "there is no table yet"
     other = tuple(replace(c, type=replace(c.type, iceberg="int")) if c.name == "id" else c for c in shape.columns)
-    assert facts.slots(many, replace(shape, columns=other), ("id",), table) is None, "an int has another hash"
-    both = facts.slots(many, replace(shape, columns=other), ("id", "name"), table)
+    assert asked(many, replace(shape, columns=other), ("id",), table, None).slots is None, "an int has another hash"
+    both = asked(many, replace(shape, columns=other), ("id", "name"), table, None).slots
     assert both == Slots.of(("name",), 20_000), "and the rest of the key has one"
 
 

@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from pipelines.facts import INTEGERS, apart
+from pipelines.pruning import INTEGERS, apart
 
 INT, LONG = INTEGERS
 PAIRS = [(7, 7), (0, 1), (-5, 1000), (10**6, 3 * 10**6), (INT[0], INT[1]), (INT[1] - 9, INT[1]), (INT[0], INT[0] + 9),
