@@ -8,8 +8,8 @@ from pyspark.sql import functions as F
 from pipelines.admit import admit, park
 from pipelines.decode import decode
 from pipelines.enforce import Enforcement
-from pipelines.facts import Asked, aggregates, batch_facts
-from pipelines.frames import keep, observing, release
+from pipelines.facts import Asked, aggregates
+from pipelines.frames import keep_told, release
 from pipelines.parking import firsts, followers
 from pipelines.part import Part
 from pipelines.profile import id_bytes, schema_id
@@ -64,10 +64,4 @@ def admitted(
 
 
 def _kept(rows: DataFrame, shape: TableShape, keys: tuple[str, ...], asked: Asked) -> tuple[DataFrame, Row]:
-    """``rows``, kept, and their facts. Those of few rows are told by the job that keeps them."""
-    if not asked.few:
-        kept = keep(rows)
-        return kept, batch_facts(kept, shape, keys, asked)
-    rows, told = observing(rows, aggregates(rows, shape, keys, asked))
-    kept = keep(rows, asked.few)
-    return kept, told() or batch_facts(kept, shape, keys, asked)
+    return keep_told(rows, aggregates(rows, shape, keys, asked), asked.few)

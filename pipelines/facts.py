@@ -36,18 +36,14 @@ class Asked:
     ruler: Ruler | None = None
 
 
-def batch_facts(rows: DataFrame, shape: TableShape, keys: tuple[str, ...], asked: Asked) -> Row:
+def aggregates(rows: DataFrame, shape: TableShape, keys: tuple[str, ...], asked: Asked) -> list[Column]:
     """Counts, times and bounds of decoded rows, in one pass: bounds of the key, or without one of what is removed.
+    ``incomplete``: changes that lack an unchanged value, ``inheriting``: those of them that a change of key made.
     ``moved``: the newest log position of a change of a row's key that may have left out a value. ``distinct``: how many
     keys there are changes of, where rows are few, and ``touched``: which, where these are few as well; null if keys
     can't be listed. ``taken``: the slots that changed keys have; ``marks``: the stretches of the ruler that they are
     on, a bit each. ``broken``: promise of the contract to how many rows broke it.
     """
-    return rows.agg(*aggregates(rows, shape, keys, asked)).collect()[0]
-
-
-def aggregates(rows: DataFrame, shape: TableShape, keys: tuple[str, ...], asked: Asked) -> list[Column]:
-    """What :func:`batch_facts` asks of ``rows``."""
     return _aggregates(rows.sparkSession._jvm, shape, keys, asked, tuple(_promises(rows)))
 
 
@@ -61,7 +57,8 @@ def _aggregates(
     truncates = good & (F.col("op") == TRUNCATE)
     live = good & (F.col("op") != TRUNCATE)
     lacking = any_unavailable(shape)
-    halves = live & (F.col("leaving") | (F.col("op").isin(*CREATES) & F.col("old_key").isNotNull() & lacking))
+    arriving = live & F.col("op").isin(*CREATES) & F.col("old_key").isNotNull()
+    halves = (live & F.col("leaving")) | (arriving & lacking)
     image = "row" if keys else "before"
     enforced = good | F.col("problem").startswith(BROKEN)
     bounded = prunable(shape, keys)
@@ -74,6 +71,7 @@ def _aggregates(
         F.count_if(live & F.col("op").isin("u", "d")).alias("removals"),
         F.count_if(live & F.col("replayed")).alias("replayed"),
         F.count_if(live & lacking).alias("incomplete"),
+        F.count_if(arriving & lacking).alias("inheriting"),
         F.max(F.when(halves, F.col("lsn")) if shape.toastable else F.lit(None)).cast("long").alias("moved"),
         F.count_if(truncates).alias("truncates"),
         F.max(F.when(truncates, F.col("lsn"))).alias("truncated"),

@@ -43,6 +43,18 @@ def release(frame: DataFrame) -> None:
         frame._jdf.queryExecution().analyzed().rdd().unpersist(False)
 
 
+def keep_told(frame: DataFrame, aggregates: Sequence[Column], few: bool) -> tuple[DataFrame, Row]:
+    """``frame`` as of :func:`keep`, and the ``aggregates`` of its rows: of ``few`` they are told by the job that keeps
+    them.
+    """
+    if not few:
+        kept = keep(frame)
+        return kept, kept.agg(*aggregates).collect()[0]
+    observed, told = observing(frame, aggregates)
+    kept = keep(observed, few)
+    return kept, told() or kept.agg(*aggregates).collect()[0]
+
+
 def observing(frame: DataFrame, aggregates: Sequence[Column]) -> tuple[DataFrame, Callable[[], Row | None]]:
     """``frame``, and what to ask for the ``aggregates`` of all its rows, once an action has gone over them; it answers
     None where Spark doesn't tell.

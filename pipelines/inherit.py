@@ -42,18 +42,36 @@ def inherit(changes: DataFrame, shape: TableShape, keys: Sequence[str], table: D
     return _filled(changes, known, shape)
 
 
+def lacks(shape: TableShape) -> list[Column]:
+    """Of folded changes: how many must ``find`` an unchanged value in the table, and of how many it is ``lost``."""
+    return [F.count_if(_finds(shape)).alias("find"), F.count_if(F.col(LOST)).alias("lost")]
+
+
+def found(changes: DataFrame, shape: TableShape, present: DataFrame, few: bool) -> int:
+    """How many of the folded ``changes`` must find a value in the table and do. ``present``: the keys that it has.
+    ``few``: of changes, so that they are sent to where the table is read, not all its keys to them.
+    """
+    wanted = changes.where(_finds(shape)).select(*map(quote, present.columns))
+    wanted = F.broadcast(wanted) if few else wanted
+    return present.join(wanted, present.columns, "left_semi").distinct().count()
+
+
 def orphans(changes: DataFrame, shape: TableShape, present: DataFrame) -> DataFrame:
     """``partition``, ``offset`` and ``problem`` of the folded ``changes`` that lack an unchanged value which nobody
     knows: rows whose create lost it, and rows that the table hasn't got either. ``present``: the keys that it has.
     """
-    wanting = reduce(Column.__or__, [F.col(KEEP).getField(c.name) for c in shape.toastable], F.lit(False))
-    unknown = changes.where(~F.col(LOST) & wanting).join(present, present.columns, "left_anti")
+    unknown = changes.where(_finds(shape)).join(present, present.columns, "left_anti")
     lacking = changes.where(F.col(LOST)).unionByName(unknown)
     return lacking.select(
         F.col("_kafka_partition").alias("partition"),
         F.col("_kafka_offset").alias("offset"),
         F.lit(UNAVAILABLE).alias("problem"),
     )
+
+
+def _finds(shape: TableShape) -> Column:
+    wanting = reduce(Column.__or__, [F.col(KEEP).getField(c.name) for c in shape.toastable], F.lit(False))
+    return ~F.col(LOST) & wanting
 
 
 def _key(row: Column, keys: Sequence[str]) -> Column:

@@ -2,19 +2,19 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from pipelines.deadletters import rejected
 from pipelines.facts import folded_count
 from pipelines.fold import at, each, fold, newest, without_outdated
-from pipelines.frames import persisted, viewed
+from pipelines.frames import keep_told, persisted, release, viewed
 from pipelines.identifiers import quote
-from pipelines.inherit import inherit, orphans
+from pipelines.inherit import found, inherit, lacks, orphans
 from pipelines.merge import (
     FEW_ROWS,
     NO_SETTINGS,
@@ -22,6 +22,7 @@ from pipelines.merge import (
     WRITTEN_IN_PLACE,
     MergePlan,
     commit,
+    configured,
     extend,
     merge_sql,
 )
@@ -34,6 +35,18 @@ from pipelines.sieve import MOST_SLOTS, PARAMETER, Slots
 ROWS_PER_KEY = 2
 
 
+@dataclass(frozen=True)
+class Folded:
+    """One row a key, as of :mod:`pipelines.fold`, ``count`` many. ``keyed`` has every such key in its ``row``.
+    ``lacks``: how many lack an unchanged value, as of :func:`pipelines.inherit.lacks`; None: no change did.
+    """
+
+    rows: DataFrame
+    count: int
+    keyed: DataFrame
+    lacks: Row | None = None
+
+
 @contextmanager
 def ready(changes: Changes) -> Iterator[Ready]:
     """What is to be committed, within the block."""
@@ -42,20 +55,24 @@ def ready(changes: Changes) -> Iterator[Ready]:
     with ExitStack() as held:
         where = Pruning() if cleared is not None else near(facts, shape, keys, changes.asked.ruler)
         with part.outcome.stage("fold"):
-            folded, count, keyed = _folded(changes, where, held)
+            folded = _folded(changes, where, held)
         empty = next(changes.table.summaries(), None) is None
         prunable = cleared is None and not empty
-        since = snapshot_without(changes, keyed) if prunable else None
+        since = snapshot_without(changes, folded.keyed) if prunable else None
         sifted = prunable and where.among is None and since is None
-        slots, taken = _sifted(changes, keyed, count) if sifted else (None, ())
+        slots, taken = _sifted(changes, folded) if sifted else (None, ())
         where = replace(where, slots=slots)
         parameters = {PARAMETER: slots.sieve(taken)} if slots is not None else None
         letters, lost = [], 0
-        if unavailable:
-            present = _concerned(changes, where, keys, parameters)
-            lacking = held.enter_context(persisted(orphans(folded, shape, present), part.few))
-            lost = lacking.count()
-            letters = [rejected(part.raw, lacking)] if lost else []
+        if folded.lacks is not None:
+            with part.outcome.stage("unchanged"):
+                present = _concerned(changes, where, keys, parameters)
+                with configured(part.session, FEW_ROWS if part.few else NO_SETTINGS):
+                    has = found(folded.rows, shape, present, part.few)
+                lost = folded.lacks.lost + folded.lacks.find - has
+                if lost:
+                    lacking = held.enter_context(persisted(orphans(folded.rows, shape, present), part.few))
+                    letters = [rejected(part.raw, lacking)]
         plan = MergePlan(
             target=changes.table.sql_name,
             changes="",
@@ -66,14 +83,14 @@ def ready(changes: Changes) -> Iterator[Ready]:
             truncated_lsn=cleared,
             resynced_from=changes.resynced_from,
         )
-        plan = replace(plan, changes=held.enter_context(viewed(folded, part.seen.topic)))
+        plan = replace(plan, changes=held.enter_context(viewed(folded.rows, part.seen.topic)))
         new = empty or since is not None
         settings = _settings(changes, one_task=new or where.among is not None or slots is not None)
         if new:
             write = partial(extend, part.session, plan, tuple(changes.table.column_types), since, settings=settings)
         else:
             write = partial(commit, part.session, merge_sql(plan), settings=settings, parameters=parameters)
-        yield Ready(write, changes.counts(count, lost), letters)
+        yield Ready(write, changes.counts(folded.count, lost), letters)
 
 
 def _concerned(
@@ -85,10 +102,8 @@ def _concerned(
     return changes.part.session.sql(statement, dict(parameters) if parameters else None)
 
 
-def _folded(changes: Changes, where: Pruning, held: ExitStack) -> tuple[DataFrame, int, DataFrame]:
-    """One row a key, how many, and what has every such key in its ``row``. What they are made of is kept as long as
-    ``held``.
-    """
+def _folded(changes: Changes, where: Pruning, held: ExitStack) -> Folded:
+    """What it is made of is kept as long as ``held``."""
     part, facts, shape, keys = changes.part, changes.facts, changes.shape, changes.keys
     unavailable = facts.incomplete > 0
     good = without_outdated(changes.good, keys) if facts.replayed else changes.good
@@ -97,28 +112,31 @@ def _folded(changes: Changes, where: Pruning, held: ExitStack) -> tuple[DataFram
         count = positions.count()
         kept = good if count == facts.live and changes.settled else at(good, positions)
         # As many files are written as there are partitions, where nothing is to be merged with.
-        return each(kept, shape).coalesce(part.session.sparkContext.defaultParallelism), count, positions
-    if unavailable:
+        rows = each(kept, shape).coalesce(part.session.sparkContext.defaultParallelism)
+        return Folded(rows, count, positions)
+    if facts.inheriting:
         # A row that has left its key was deleted there in this batch.
         good = inherit(good, shape, keys, _concerned(changes, where, [*shape.column_names, "_lsn"]))
     # From before a change of the key a row's events may be on several partitions, where its old key wasn't used.
     order = None if part.versions is None else F.struct("lsn", "offset")
-    folded = fold(good, shape, keys, unavailable, order)
+    folded, told = fold(good, shape, keys, unavailable, order), None
     if unavailable:
-        folded = held.enter_context(persisted(folded, part.few))
+        folded, told = keep_told(folded, lacks(shape), part.few)
+        held.callback(release, folded)
     listed = facts.distinct is not None and changes.settled
-    return folded, facts.distinct if listed else folded_count(good, keys), good
+    return Folded(folded, facts.distinct if listed else folded_count(good, keys), good, told)
 
 
-def _sifted(changes: Changes, keyed: DataFrame, count: int) -> tuple[Slots | None, Iterable[int]]:
-    """By what the table's rows are sifted, and which slots the changes have, of ``count`` keys that ``keyed`` has. Of
-    many changes this is asked only where it leaves out most rows, and these are more than the keys.
+def _sifted(changes: Changes, folded: Folded) -> tuple[Slots | None, Iterable[int]]:
+    """By what the table's rows are sifted, and which slots the changes have. Of many changes this is asked only where
+    it leaves out most rows, and these are more than the keys.
     """
     if not changes.part.many:
         return changes.asked.slots, changes.facts.taken
+    count = folded.count
     worth = count <= MOST_SLOTS // 2 and changes.table.rows >= ROWS_PER_KEY * count
     slots = sifting(changes.shape, changes.keys, changes.table, count) if worth else None
-    return slots, () if slots is None else keyed.agg(F.collect_set(slots.slot(F.col("row")))).collect()[0][0]
+    return slots, () if slots is None else folded.keyed.agg(F.collect_set(slots.slot(F.col("row")))).collect()[0][0]
 
 
 def _settings(changes: Changes, one_task: bool) -> Mapping[str, str]:
