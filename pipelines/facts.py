@@ -102,6 +102,11 @@ def broken(facts: Row) -> dict[str, int]:
     return {name: count for name, count in facts.broken.asDict().items() if count}
 
 
+def can_be_listed(rows: int) -> bool:
+    """Whether so many changes have no more keys than are listed."""
+    return rows <= MOST_LISTED
+
+
 def is_settled(kind: Any) -> bool:
     """Whether a set of values of this type has as many as a query finds."""
     return kind in SETTLED or (isinstance(kind, str) and kind.startswith("decimal"))

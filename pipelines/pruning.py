@@ -8,7 +8,7 @@ from typing import Any
 
 from pyspark.sql import Row
 
-from pipelines.facts import LISTABLE, MOST_LISTED, Asked, is_settled, prunable
+from pipelines.facts import LISTABLE, Asked, can_be_listed, is_settled, prunable
 from pipelines.gap import Ruler
 from pipelines.iceberg import LakeTable
 from pipelines.identifiers import literal, quote
@@ -110,7 +110,7 @@ def asked(part: Part, shape: TableShape, keys: tuple[str, ...], table: LakeTable
     can be listed or there is no table yet, or they are so many that this is asked of their keys (see
     :mod:`pipelines.keyed`).
     """
-    if table is None or part.seen.rows <= MOST_LISTED:
+    if table is None or can_be_listed(part.seen.rows):
         return Asked(part.few)
     return Asked(part.few, None if part.many else sifting(shape, keys, table, part.seen.rows), ruler)
 
