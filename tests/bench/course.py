@@ -126,7 +126,10 @@ class Course:
         done = run.model_copy(update={
             "catch_up": found, "upkeep": upkeep, "backlog_shape": shape,
             "arrived_shape": self.look(system, job, arrived) if upkeep is not None else None,
-            "backlog_amplification": Amplification(written_bytes=watcher.written.total, changed_bytes=changed),
+            "backlog_amplification": Amplification(
+                written_bytes=watcher.written.total, rewritten_bytes=watcher.written.rewritten_bytes,
+                changed_bytes=changed,
+            ),
             "backlog_traffic": self._traffic(moved, changed),
         })  # fmt: skip
         self.say(f"  {system.name}: a scan as left costs {shape.scan_ratio:.2f} times a compacted one's")
@@ -160,7 +163,9 @@ class Course:
         mean = self._row_bytes(job)
         done = run.model_copy(update={
             "live": live, "restart": restart, "live_upkeep": upkeep,
-            "live_amplification": Amplification(written_bytes=written.total, changed_bytes=mean * live.changes),
+            "live_amplification": Amplification(
+                written_bytes=written.total, rewritten_bytes=written.rewritten_bytes, changed_bytes=mean * live.changes
+            ),
         })  # fmt: skip
         traffic, shape = self._traffic(moved, mean * done.live_changes), self.look(system, job)
         kept = None

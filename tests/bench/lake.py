@@ -11,7 +11,7 @@ from pyiceberg.catalog.rest import SNAPSHOT_LOADING_MODE
 from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 from pyiceberg.manifest import DataFile, DataFileContent, ManifestEntryStatus
 from pyiceberg.table import Table
-from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.table.snapshots import Operation, Snapshot
 
 LSN = "_lsn"
 Identifier = tuple[str, str]
@@ -25,11 +25,12 @@ def as_of(table: Table, snapshot: int) -> Table:
 
 @dataclass
 class Written:
-    """What commits have written since they were watched. Bytes."""
+    """What commits have written since they were watched. Bytes. ``rewritten_bytes``: of those that changed no row."""
 
     snapshots: int = 0
     data_bytes: int = 0
     delete_bytes: int = 0
+    rewritten_bytes: int = 0
     data_files: int = 0
     delete_files: int = 0
 
@@ -82,6 +83,7 @@ class Watcher:
     def _added(self, table: Table, snapshot: Snapshot) -> Iterable[DataFile]:
         self.written.snapshots += 1
         vectors: set[str] = set()
+        replaced = snapshot.summary is not None and snapshot.summary.operation == Operation.REPLACE
         for manifest in snapshot.manifests(table.io):
             if manifest.added_snapshot_id != snapshot.snapshot_id:
                 continue
@@ -89,6 +91,8 @@ class Watcher:
                 if entry.status != ManifestEntryStatus.ADDED or entry.snapshot_id != snapshot.snapshot_id:
                     continue
                 size = entry.data_file.file_size_in_bytes
+                if replaced:
+                    self.written.rewritten_bytes += size
                 if entry.data_file.content == DataFileContent.DATA:
                     self.written.data_files += 1
                     self.written.data_bytes += size

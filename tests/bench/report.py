@@ -81,6 +81,7 @@ LIVE: list[tuple[str, str, Figure]] = [
     ("deletes", "{:,.0f}", lambda r: r.live_shape and r.live_shape.deletes),
     ("snapshots", "{:,.0f}", lambda r: r.live_shape and r.live_shape.snapshots),
     ("bytes written / changed", "{:.2f}", lambda r: r.live_amplification and r.live_amplification.ratio),
+    ("of them compacted", "{:.2f}", lambda r: r.live_amplification and r.live_amplification.rewritten_ratio),
     ("bytes read / changed", "{:.2f}", lambda r: r.live_traffic and r.live_traffic.read_ratio),
     ("bytes sent / changed", "{:.2f}", lambda r: r.live_traffic and r.live_traffic.sent_ratio),
 ]

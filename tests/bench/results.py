@@ -85,15 +85,23 @@ class Shape(_Model):
 
 
 class Amplification(_Model):
-    """Bytes that the commits wrote (data and deletes), of the bytes of the rows that were changed."""
+    """Bytes that the commits wrote (data and deletes), of the bytes of the rows that were changed; and how many of the
+    former by commits that changed no row.
+    """
 
     written_bytes: int
+    rewritten_bytes: int = 0
     changed_bytes: float
 
     @property
     def ratio(self) -> float:
         """Written by changed."""
         return self.written_bytes / self.changed_bytes
+
+    @property
+    def rewritten_ratio(self) -> float:
+        """Rewritten by changed."""
+        return self.rewritten_bytes / self.changed_bytes
 
 
 class Traffic(_Model):
