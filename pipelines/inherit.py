@@ -9,7 +9,7 @@ of the old key may be older than what the row took along.
 from collections.abc import Sequence
 from functools import reduce
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
@@ -42,18 +42,27 @@ def inherit(changes: DataFrame, shape: TableShape, keys: Sequence[str], table: D
     return _filled(changes, known, shape)
 
 
-def lacks(shape: TableShape) -> list[Column]:
-    """Of folded changes: how many must ``find`` an unchanged value in the table, and of how many it is ``lost``."""
-    return [F.count_if(_finds(shape)).alias("find"), F.count_if(F.col(LOST)).alias("lost")]
-
-
-def found(changes: DataFrame, shape: TableShape, present: DataFrame, few: bool) -> int:
-    """How many of the folded ``changes`` must find a value in the table and do. ``present``: the keys that it has.
-    ``few``: of changes, so that they are sent to where the table is read, not all its keys to them.
+def lacks(shape: TableShape, keys: Sequence[str]) -> list[Column]:
+    """Of folded changes: of how many an unchanged value is ``lost``, how many must ``find`` one in the table, and
+    which, by the ``hashes`` of their keys together.
     """
-    wanted = changes.where(_finds(shape)).select(*map(quote, present.columns))
-    wanted = F.broadcast(wanted) if few else wanted
-    return present.join(wanted, present.columns, "left_semi").distinct().count()
+    hashes = F.when(_finds(shape), _hash(keys))
+    return [F.count_if(F.col(LOST)).alias("lost"), F.count(hashes).alias("find"), F.bit_xor(hashes).alias("hashes")]
+
+
+def all_known(changes: DataFrame, shape: TableShape, present: DataFrame, told: Row, few: bool) -> bool:
+    """Whether none of the folded ``changes``, of which :func:`lacks` was ``told``, lacks a value that nobody knows.
+    ``present``: the keys that the table has. ``few``: of changes, so that they are sent to where the table is read, not
+    all its keys to them.
+    """
+    if told.lost:
+        return False
+    keys = present.columns
+    wanted = changes.where(_finds(shape)).select(*map(quote, keys))
+    found = present.join(F.broadcast(wanted) if few else wanted, keys, "left_semi")
+    # By their number alone a key that the table had twice would stand for one that it lacks.
+    has = found.agg(F.count("*").alias("find"), F.bit_xor(_hash(keys)).alias("hashes")).collect()[0]
+    return (has.find, has.hashes) == (told.find, told.hashes)
 
 
 def orphans(changes: DataFrame, shape: TableShape, present: DataFrame) -> DataFrame:
@@ -67,6 +76,10 @@ def orphans(changes: DataFrame, shape: TableShape, present: DataFrame) -> DataFr
         F.col("_kafka_offset").alias("offset"),
         F.lit(UNAVAILABLE).alias("problem"),
     )
+
+
+def _hash(keys: Sequence[str]) -> Column:
+    return F.xxhash64(*[F.col(quote(key)) for key in keys])
 
 
 def _finds(shape: TableShape) -> Column:

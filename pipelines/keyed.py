@@ -14,7 +14,7 @@ from pipelines.facts import folded_count
 from pipelines.fold import at, each, fold, newest, without_outdated
 from pipelines.frames import keep_told, persisted, release, viewed
 from pipelines.identifiers import quote
-from pipelines.inherit import found, inherit, lacks, orphans
+from pipelines.inherit import all_known, inherit, lacks, orphans
 from pipelines.merge import (
     FEW_ROWS,
     NO_SETTINGS,
@@ -38,7 +38,7 @@ ROWS_PER_KEY = 2
 @dataclass(frozen=True)
 class Folded:
     """One row a key, as of :mod:`pipelines.fold`, ``count`` many. ``keyed`` has every such key in its ``row``.
-    ``lacks``: how many lack an unchanged value, as of :func:`pipelines.inherit.lacks`; None: no change did.
+    ``lacks``: what lacks an unchanged value, as of :func:`pipelines.inherit.lacks`; None: no change did.
     """
 
     rows: DataFrame
@@ -68,11 +68,11 @@ def ready(changes: Changes) -> Iterator[Ready]:
             with part.outcome.stage("unchanged"):
                 present = _concerned(changes, where, keys, parameters)
                 with configured(part.session, FEW_ROWS if part.few else NO_SETTINGS):
-                    has = found(folded.rows, shape, present, part.few)
-                lost = folded.lacks.lost + folded.lacks.find - has
-                if lost:
+                    known = all_known(folded.rows, shape, present, folded.lacks, part.few)
+                if not known:
                     lacking = held.enter_context(persisted(orphans(folded.rows, shape, present), part.few))
-                    letters = [rejected(part.raw, lacking)]
+                    lost = lacking.count()
+                    letters = [rejected(part.raw, lacking)] if lost else []
         plan = MergePlan(
             target=changes.table.sql_name,
             changes="",
@@ -121,7 +121,7 @@ def _folded(changes: Changes, where: Pruning, held: ExitStack) -> Folded:
     order = None if part.versions is None else F.struct("lsn", "offset")
     folded, told = fold(good, shape, keys, unavailable, order), None
     if unavailable:
-        folded, told = keep_told(folded, lacks(shape), part.few)
+        folded, told = keep_told(folded, lacks(shape, keys), part.few)
         held.callback(release, folded)
     listed = facts.distinct is not None and changes.settled
     return Folded(folded, facts.distinct if listed else folded_count(good, keys), good, told)
