@@ -72,7 +72,8 @@ class Commits:
         with part.outcome.stage("decode"):
             raw, held = counted(part.raw, part.seen)
             rows = decoded(raw, found, wanted, versions, self._topic.placeholder)
-            waiting, whole = self._parking.of(self._topic.name), numbers(self._protected.shape(shape), keys)
+            waiting, kept = self._parking.of(self._topic.name), self._protected.shape(shape)
+            whole = numbers(kept, keys)
             ask = asked(part, shape, keys, self._table, self._rulers.ruler(whole))
             rows, facts = admitted(rows, part, shape, keys, waiting, ask, self._enforcement, self._protected)
             seen = held()
@@ -80,7 +81,7 @@ class Commits:
             release(rows)
             self.make(self._topic.looked_at(part), resync)
             return
-        self._rulers.note(whole, reach(facts, self._protected.shape(shape), keys))
+        self._rulers.note(whole, reach(facts, kept, keys))
         part.outcome.rows += seen.rows - part.seen.rows
         part.outcome.assumed |= part.seen.assumed
         part = replace(part, seen=seen)

@@ -35,6 +35,8 @@ from tests.unit.pipelines.local import local_session
 
 WARM_UP = 6
 CREATES, DELETES = 0.2, 0.05
+# For a key that isn't deleted yet.
+MOST_TRIES = 10_000
 app = typer.Typer(add_completion=False)
 Sample = dict[str, float]
 
@@ -42,7 +44,7 @@ Sample = dict[str, float]
 @app.command()
 def measure(
     changes: Annotated[int, typer.Option(min=1, help="Changes a batch.")] = 50,
-    rows: Annotated[int, typer.Option(min=1, help="Rows of the table at first.")] = 20_000,
+    rows: Annotated[int, typer.Option(min=2, help="Keys of the table at first, which are below that.")] = 20_000,
     batches: Annotated[int, typer.Option(min=1, help="Batches measured.")] = 20,
     distribution: Annotated[Distribution, typer.Option(help="Which keys are changed.")] = "uniform",
     partition: Annotated[
@@ -77,7 +79,7 @@ def measure(
     if as_json:
         told = {"changes": changes, "rows": rows, "batches": batches, "distribution": distribution,
                 "partition": partition or [], "promises": promises, "protect": protect or [],
-                "seconds": found}  # fmt: skip
+                "unchanged": unchanged, "retention": retention, "seconds": found}  # fmt: skip
         typer.echo(json.dumps(told))
         return
     table = Table("what", "s", title=f"one batch of {changes:,} {distribution} changes, table of {rows:,} rows")
@@ -125,8 +127,11 @@ def _events(
 
 
 def _one(pick: Callable[[], int], deleted: Container[int]) -> int:
-    """A key that is there."""
-    return next(key for key in iter(pick, None) if key not in deleted)
+    """A key that is there. Raises BadParameter where hardly one is left."""
+    key = next((key for key in islice(iter(pick, None), MOST_TRIES) if key not in deleted), None)
+    if key is None:
+        raise typer.BadParameter("by then all rows that could be changed are deleted: more --rows, or fewer --changes")
+    return key
 
 
 def _samples(
