@@ -8,6 +8,7 @@ from pipelines.failpoints import failpoint
 from pipelines.iceberg import Lake, LakeTable
 from pipelines.part import Part, Write
 from pipelines.sources.postgres.schema_log import TableVersions
+from pipelines.unmoved import Unmoved
 
 
 class Account:
@@ -99,7 +100,7 @@ class Account:
         )
         with part.outcome.stage("merge"):
             if write is None:
-                self.table.commit_nothing(summary)
+                self.table.commit_nothing(summary, validator=Unmoved(self.table, self.known))
             else:
                 failpoint("before-merge")
                 write(summary)
@@ -119,5 +120,5 @@ class Account:
             entry = ledger.Commit(batch, offsets, self._untold, self._lost)
             total = ledger.add_up([*ledger.newest(self.table.summaries()), entry])
         summary = ledger.summary(self._pipeline, batch, offsets, reached, self._untold, self._lost, total)
-        self.table.commit_nothing(summary, tidy=balanced)
+        self.table.commit_nothing(summary, tidy=balanced, validator=Unmoved(self.table, self.known))
         self._told(reached)

@@ -7,7 +7,7 @@ is another one, goes without. See infra/decisions/029-class-archive.md.
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
 
-from pipelines.merge import FEW_ROWS, MergePlan, append_sql, commit, extend, merge_sql
+from pipelines.merge import FEW_ROWS, MergePlan, commit, extend, merge_sql
 from pipelines.pruning import Pruning
 from pipelines.session import DRIVER_JAVA_OPTIONS, ENGINE_CONF, class_path, launch
 
@@ -75,13 +75,18 @@ def _batches(spark: SparkSession) -> None:
     ).createOrReplaceGlobalTempView("changes")  # fmt: skip
     pruning = Pruning({"id": (0, 9)}, ("id", 3, 5), ("id", (1, 2)))
     plan = MergePlan(_TABLE, "global_temp.changes", ("id",), ("id",), pruning=pruning)
+    columns = spark.table(_TABLE).columns
+
+    def append(summary: Mapping[str, str], settings: Mapping[str, str]) -> None:
+        head = spark.table(f"{_TABLE}.refs").select("snapshot_id").head()
+        extend(spark, plan, columns, None if head is None else head[0], summary, settings)
+
     for settings in (FEW_ROWS, {"spark.sql.adaptive.enabled": "true"}):
-        commit(spark, append_sql(plan), {"batch": "0"}, settings)
+        append({"batch": "0"}, settings)
         commit(spark, f"DELETE FROM {_TABLE} WHERE _lsn = 1", {}, settings)
-        commit(spark, append_sql(plan), {}, settings)
+        append({}, settings)
         commit(spark, merge_sql(plan), {"batch": "1"}, settings)
-        (head,) = spark.table(f"{_TABLE}.refs").select("snapshot_id").collect()[0]
-        extend(spark, plan, spark.table(_TABLE).columns, head, {}, settings)
+        append({}, settings)
     spark.table(_TABLE).where("id > 0").collect()
 
 

@@ -138,8 +138,9 @@ class Commits:
             part.outcome.schema_changes += [str(change) for change in changed]
             self._arrange(lake, table, part.outcome, again=created or bool(changed))
             evolve.backfill(part.session, table)
-        resynced_from = resync.start if resync is not None and resync.runs(self._account.known) else {}
-        return Changes(part, good, shape, keys, facts, ask, table, cleared, resynced_from, settled)
+        known = self._account.known
+        resynced_from = resync.start if resync is not None and resync.runs(known) else {}
+        return Changes(part, good, shape, keys, facts, ask, table, cleared, known, resynced_from, settled)
 
     def _create(self, lake: Lake, shape: TableShape, keys: tuple[str, ...]) -> LakeTable:
         table = evolve.create_table(lake, self._rules.source, shape, keys, self._protected)

@@ -85,7 +85,11 @@ class LakeTable:
     def summary(self) -> dict[str, str]:
         """The current snapshot's summary; {}: nothing was ever committed."""
         snapshot = self._head
-        return {} if snapshot is None else _entries(self._jvm, snapshot.summary())
+        return {} if snapshot is None else self.summary_of(snapshot)
+
+    def summary_of(self, snapshot: Any) -> dict[str, str]:
+        """That of Iceberg's Snapshot."""
+        return _entries(self._jvm, snapshot.summary())
 
     def snapshot_times(self) -> dict[int, int]:
         """Snapshot to when it was made, in milliseconds since 1970."""
@@ -217,11 +221,14 @@ class LakeTable:
         transaction.commitTransaction()
         self.refresh()
 
-    def commit_nothing(self, summary: Mapping[str, str], tidy: bool = False) -> None:
+    def commit_nothing(self, summary: Mapping[str, str], tidy: bool = False, validator: Any = None) -> None:
         """Commit a snapshot that changes no row and carries ``summary``. ``tidy``: it leaves delete files out which no
-        data file needs any more, and merges manifests where there are many.
+        data file needs any more, and merges manifests where there are many. ``validator``: Iceberg's
+        SnapshotAncestryValidator, which says whether it may be laid over what is there.
         """
         append = self._table.newAppend() if tidy else self._table.newFastAppend()
+        if validator is not None:
+            append = append.validateWith(validator)
         for key, value in summary.items():
             append = append.set(key, value)
         if self.branch is not None:
@@ -232,7 +239,7 @@ class LakeTable:
         """Snapshot summaries from the current snapshot back along its ancestors."""
         snapshot = self._head
         while snapshot is not None:
-            yield _entries(self._jvm, snapshot.summary())
+            yield self.summary_of(snapshot)
             parent = snapshot.parentId()
             snapshot = None if parent is None else self._table.snapshot(parent)
 

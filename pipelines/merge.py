@@ -69,13 +69,6 @@ def before(positions: Mapping[int, int], row: str = "") -> str:
     return " OR ".join(conditions) or "false"
 
 
-def append_sql(plan: MergePlan) -> str:
-    """The INSERT for a table of which no row is touched."""
-    names = ", ".join(quote(name) for name in [*plan.columns, *TECHNICAL])
-    where = " AND ".join(_insertable(plan))
-    return f"INSERT INTO {plan.target} ({names}) SELECT {names} FROM {plan.changes} AS c WHERE {where}"
-
-
 def commit(
     session: SparkSession,
     statement: str,

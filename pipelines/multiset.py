@@ -11,7 +11,7 @@ The sum is only right where all changes from before the newest one are in it, or
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial, reduce
 from typing import Any
 
@@ -23,10 +23,11 @@ from pipelines.deadletters import rejected
 from pipelines.fold import DELETE, OP, RECORD, each
 from pipelines.frames import given, persisted, viewed
 from pipelines.identifiers import quote
-from pipelines.merge import MergePlan, append_sql, before, commit, exchange_sql
+from pipelines.merge import MergePlan, before, commit, exchange_sql, extend
 from pipelines.part import Changes, Ready
 from pipelines.pruning import Pruning, bounds
 from pipelines.sources.postgres.envelope import TableShape
+from pipelines.unmoved import snapshot_of
 
 Position = tuple[int, int]
 
@@ -61,6 +62,13 @@ class Net:
     unknown: DataFrame | None = None
     lost: int = 0
 
+    @property
+    def pruning(self) -> Pruning:
+        """Which rows of the table it concerns."""
+        if self.between is None:
+            return Pruning()
+        return Pruning({"_kafka_offset": self.between}, among=("_kafka_offset", self.offsets) if self.offsets else None)
+
 
 @contextmanager
 def ready(changes: Changes) -> Iterator[Ready]:
@@ -73,8 +81,16 @@ def ready(changes: Changes) -> Iterator[Ready]:
         found = net(changes.good, changes.shape, changes.facts, stored, cleared)
     letters = [] if found.unknown is None else [rejected(part.raw, found.unknown)]
     with viewed(found.changes, part.seen.topic) as view:
-        statement = _sql(found, changes.table.sql_name, view, changes.shape.column_names, cleared)
-        yield Ready(partial(commit, changes.part.session, statement), changes.counts(summed, found.lost), letters)
+        plan = MergePlan(
+            target=changes.table.sql_name,
+            changes=view,
+            columns=changes.shape.column_names,
+            keys=RECORD,
+            pruning=found.pruning if cleared is None else Pruning(),
+            truncated_lsn=cleared,
+        )
+        write = partial(_write, changes, plan, appends=cleared is None and found.between is None)
+        yield Ready(write, changes.counts(summed, found.lost), letters)
 
 
 def net(changes: DataFrame, shape: TableShape, facts: Row, table: DataFrame, truncated_lsn: int | None) -> Net:
@@ -133,14 +149,13 @@ def unmatched(groups: Sequence[Group]) -> set[Position]:
     return rejected
 
 
-def _sql(net: Net, target: str, changes: str, columns: tuple[str, ...], truncated_lsn: int | None) -> str:
-    plan = MergePlan(target, changes, columns, RECORD, truncated_lsn=truncated_lsn)
-    if truncated_lsn is not None:
-        return exchange_sql(plan)
-    if net.between is None:
-        return append_sql(plan)
-    among = ("_kafka_offset", net.offsets) if net.offsets else None
-    return exchange_sql(replace(plan, pruning=Pruning({"_kafka_offset": net.between}, among=among)))
+def _write(changes: Changes, plan: MergePlan, summary: Mapping[str, str], appends: bool) -> None:
+    """``appends``: no row of the table is deleted. Raises RetryBatch where somebody else has committed to it since."""
+    session, since = changes.part.session, snapshot_of(changes.table, changes.known)
+    if appends:
+        extend(session, plan, tuple(changes.table.column_types), since, summary)
+    else:
+        commit(session, exchange_sql(plan), summary)
 
 
 def _candidates(stored: DataFrame, between: Mapping[str, tuple[Any, Any]]) -> DataFrame:

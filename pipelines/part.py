@@ -127,6 +127,7 @@ class Changes:
     asked: Asked
     table: LakeTable
     truncated_lsn: int | None
+    known: ledger.Ledger
     resynced_from: ledger.Positions
     settled: bool
 

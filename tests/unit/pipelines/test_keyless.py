@@ -5,9 +5,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
+from pipelines import commits, merge, multiset
+from pipelines.errors import RetryBatch
 from pipelines.multiset import Group, unmatched
+from pipelines.unmoved import MOVED
 from tests.unit.pipelines.events import event, value_schema
 from tests.unit.pipelines.harness import GONE, VALUE_ID, Line, Topic, change, insert, remove, row, truncate
 
@@ -161,6 +165,63 @@ def test_values_are_equal_only_if_they_are_the_same(spark: SparkSession) -> None
     left = Counter(map(repr, [*values * 2])) - Counter(map(repr, [*values[::2], values[0]]))
     assert Counter(repr((r[0], r[1], r[2] if r[2] is None else bytes(r[2]))) for r in found) == left
     assert topic.letters.kept == {}
+
+
+def test_rows_that_another_adds_right_before_the_commit_fail_it(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = Topic(spark, keyed=False)
+    mirror = topic.mirror()
+    topic.apply(mirror, topic.batch([insert(1, A)]), 0)
+    batch = topic.batch([insert(2, B)])
+
+    def late(*given: Any, **settings: Any) -> None:
+        spark.sql(f"INSERT INTO lake.shop.{topic.table} SELECT 3, 'c', null, 0, 9, 9, current_timestamp(), 'c'")
+        merge.extend(*given, **settings)
+
+    with monkeypatch.context() as context:
+        context.setattr(multiset, "extend", late)
+        with pytest.raises(Py4JJavaError, match="Found conflicting files"):
+            topic.apply(mirror, batch, 1)
+    topic.apply(mirror, batch, 1)
+    assert Counter(topic.rows()) == Counter([A, B, C])
+    assert {snapshot.operation for snapshot in spark.table(f"lake.shop.{topic.table}.snapshots").collect()} == {
+        "append"
+    }
+
+
+@pytest.mark.parametrize(
+    ("events", "rows", "error"),
+    [
+        ([insert(2, B), insert(2, B)], [A, A, B, B], RetryBatch),
+        ([remove(2, A), insert(3, B)], [A, B], RetryBatch),
+        ([(None, event("u", 2, row(*B)), None, 0)] * 2, [A, A], Py4JJavaError),
+    ],
+    ids=["appended", "exchanged", "an entry of the ledger alone"],
+)
+def test_a_batch_that_another_mirror_has_committed_meanwhile_is_skipped(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, events: list[tuple[Any, ...]], rows: list[Line],
+    error: type[Exception],
+) -> None:  # fmt: skip
+    topic = Topic(spark, keyed=False)
+    mirror, other = topic.mirror(), topic.mirror()
+    topic.apply(mirror, topic.batch([insert(1, A), insert(1, A)]), 0)
+    batch = topic.batch(events)
+
+    def overtaken(*given: Any, **settings: Any) -> Any:
+        with monkeypatch.context() as context:
+            context.setattr(commits, "decoded", decoded)
+            topic.apply(other, batch, 1)
+        return decoded(*given, **settings)
+
+    decoded = commits.decoded
+    with monkeypatch.context() as context:
+        context.setattr(commits, "decoded", overtaken)
+        with pytest.raises(error, match=MOVED):
+            topic.apply(mirror, batch, 1)
+    assert topic.apply(mirror, batch, 1).skipped == 2
+    assert Counter(topic.rows()) == Counter(rows)
+    topic.assert_ledger_is_whole()
 
 
 GROUPS: list[tuple[str, list[Group], set[tuple[int, int]]]] = [

@@ -1,6 +1,6 @@
 """The SQL that is run, as it is rendered; and names that try to be more than names."""
 
-from pipelines.merge import MergePlan, append_sql, merge_sql
+from pipelines.merge import MergePlan, merge_sql
 from pipelines.pruning import Pruning
 
 PLAN = MergePlan(target="`lake`.`shop`.`t`", changes="global_temp.`c`", columns=("id", "name"), keys=("id",))
@@ -37,10 +37,3 @@ def test_hostile_names_and_values_stay_names_and_values() -> None:
     first = merge_sql(plan).splitlines()[0]
     assert "t.`x`` = 1 OR ``y` = c.`x`` = 1 OR ``y`" in first
     assert r"'o\'clock\\'" in first
-
-
-def test_append_leaves_deletes_out() -> None:
-    assert append_sql(PLAN) == (
-        f"INSERT INTO `lake`.`shop`.`t` (`id`, `name`, {TECHNICAL}) SELECT `id`, `name`, {TECHNICAL} "
-        "FROM global_temp.`c` AS c WHERE c.__op <> 'd'"
-    )
