@@ -255,7 +255,7 @@ class Lake:
     def table(self, namespace: str, name: str) -> LakeTable | None:
         """The table, or None if it doesn't exist."""
         try:
-            return LakeTable(self.jvm, namespace, name, self._catalog.loadTable(self._identifier(namespace, name)))
+            return LakeTable(self.jvm, namespace, name, self.catalog.loadTable(self.identifier(namespace, name)))
         except Py4JJavaError as error:
             if error.java_exception.getClass().getSimpleName() in ("NoSuchTableException", "NoSuchNamespaceException"):
                 return None
@@ -265,13 +265,14 @@ class Lake:
         """Create a table of format v2 with merge-on-read; ``schema`` in Iceberg's JSON form."""
         self._ensure_namespace(namespace)
         java_schema = self.jvm.org.apache.iceberg.SchemaParser.fromJson(json.dumps(schema))
-        builder = self._catalog.buildTable(self._identifier(namespace, name), java_schema)
+        builder = self.catalog.buildTable(self.identifier(namespace, name), java_schema)
         for key, value in {**TABLE_PROPERTIES, **properties}.items():
             builder = builder.withProperty(key, value)
         return LakeTable(self.jvm, namespace, name, builder.create())
 
     @property
-    def _catalog(self) -> Any:
+    def catalog(self) -> Any:
+        """Iceberg's own Catalog."""
         if self._catalog_object is None:
             # Spark finds a catalog's settings through the session that is active in the calling thread.
             SparkSession._get_j_spark_session_class(self.jvm).setActiveSession(self._spark)
@@ -279,7 +280,8 @@ class Lake:
             self._catalog_object = spark3.loadIcebergCatalog(self._spark, CATALOG)
         return self._catalog_object
 
-    def _identifier(self, namespace: str, name: str) -> Any:
+    def identifier(self, namespace: str, name: str) -> Any:
+        """Iceberg's TableIdentifier."""
         space = self.jvm.org.apache.iceberg.catalog.Namespace.of(strings(self.jvm, namespace))
         return self.jvm.org.apache.iceberg.catalog.TableIdentifier.of(space, name)
 
@@ -287,8 +289,8 @@ class Lake:
         space = self.jvm.org.apache.iceberg.catalog.Namespace.of(strings(self.jvm, namespace))
         # The catalog answers two creations at once with an error that doesn't say so.
         with _NAMESPACES:
-            if not self._catalog.namespaceExists(space):
-                self._catalog.createNamespace(space)
+            if not self.catalog.namespaceExists(space):
+                self.catalog.createNamespace(space)
 
 
 def optional_columns(**columns: str) -> dict[str, Any]:

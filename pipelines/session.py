@@ -21,6 +21,8 @@ from pipelines.jvm import remember_classes
 from pipelines.settings import MirrorSettings
 
 CATALOG = "lake"
+# Of Iceberg's S3FileIO: whether it deletes files.
+DELETES = "s3.delete-enabled"
 END_SECONDS = 10
 
 
@@ -47,6 +49,8 @@ def lake_conf(settings: MirrorSettings) -> dict[str, str]:
         f"{catalog}.s3.endpoint": str(settings.s3_endpoint),
         f"{catalog}.s3.path-style-access": "true",
         f"{catalog}.client.region": settings.s3_region,
+        # A commit that is told to have failed may have been made: see pipelines.deleting.
+        f"{catalog}.{DELETES}": "false",
         **ENGINE_CONF,
     }
 

@@ -107,7 +107,7 @@ class Keeper:
             done = work.count_values(session, table, self.policy, self._telling(table))
         elif due.task == EXPIRE:
             before_expiry()
-            done = work.expire(table, self.policy, now)
+            done = work.expire(session, table, self.policy, now)
         else:
             done = work.remove_orphans(session, table, self.policy, now)
             self._swept = self.clock()

@@ -9,6 +9,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from pipelines import deleting
 from pipelines.arrange import sort_order
 from pipelines.failpoints import failpoint
 from pipelines.iceberg import READING, LakeTable, strings
@@ -177,7 +178,7 @@ def count_values(session: SparkSession, table: LakeTable, policy: Upkeep, column
     return Done(added=1, bytes=int(file.fileSizeInBytes())) if file is not None else Done()
 
 
-def expire(table: LakeTable, policy: Upkeep, now: int) -> Done:
+def expire(session: SparkSession, table: LakeTable, policy: Upkeep, now: int) -> Done:
     """Give up old snapshots, and delete the files that only they had; an hour's first one is kept, by a tag."""
     java = table.java
     name = tag(list(java.refs()), now)
@@ -186,10 +187,8 @@ def expire(table: LakeTable, policy: Upkeep, now: int) -> Done:
         java.manageSnapshots().createTag(name, java.currentSnapshot().snapshotId()).setMaxRefAgeMs(name, age).commit()
     before = table.snapshot_times()
     failpoint("before-expiry")
-    since = keeps_since(policy, table.untagged_times(), now)
-    java.expireSnapshots().expireOlderThan(since).retainLast(policy.snapshots).cleanExpiredFiles(True).commit()
+    deleting.expire(session, table, keeps_since(policy, table.untagged_times(), now), policy.snapshots)
     failpoint("after-expiry")
-    java.refresh()
     return Done(removed=len(before) - len(table.snapshot_times()))
 
 
@@ -217,7 +216,7 @@ def purge(
         manage = manage.removeTag(name) if ref.isTag() else manage.removeBranch(name)
     if others:
         manage.commit()
-    java.expireSnapshots().expireOlderThan(now + HOUR).retainLast(1).cleanExpiredFiles(True).commit()
+    deleting.expire(session, table, now + HOUR, 1)
     table.set_properties({PURGED: str(now)})
     return done
 
@@ -225,8 +224,8 @@ def purge(
 def remove_orphans(session: SparkSession, table: LakeTable, policy: Upkeep, now: int) -> Done:
     """Delete files of the table's folder that no snapshot knows, once they are old."""
     older = now - policy.orphans_days * 24 * HOUR
-    action = _actions(session).deleteOrphanFiles(table.java).usePrefixListing(True)
-    result = action.olderThan(older).execute()
+    with deleting.deleting(session, table) as java:
+        result = _actions(session).deleteOrphanFiles(java).usePrefixListing(True).olderThan(older).execute()
     return Done(removed=sum(1 for _ in result.orphanFileLocations()))
 
 

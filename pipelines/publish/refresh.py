@@ -13,6 +13,7 @@ from functools import partial
 from pyspark.sql import DataFrame, SparkSession
 
 from pipelines import ledger
+from pipelines.deleting import expire
 from pipelines.describe import comment
 from pipelines.fold import RECORD
 from pipelines.iceberg import TABLE_PROPERTIES, Lake, LakeTable
@@ -84,7 +85,7 @@ class Refresher:
         made = self._lake.table(namespace, name)
         assert made is not None
         made.alter([partial(comment, comments=dataset.comments(table))], {})
-        self._expire(made, timedelta(), 1)
+        expire(self.spark, made, _ago(timedelta()), 1)
 
     def _bring(self, dataset: Dataset, table: LakeTable, has: LakeTable) -> None:
         columns = [quote(column) for column in (*dataset.columns(table), *TECHNICAL)]
@@ -114,20 +115,17 @@ class Refresher:
             f"CALL {CATALOG}.system.rewrite_data_files(table => '{name}',"
             " options => map('delete-file-threshold', '1', 'min-input-files', '2'))"
         )
-        self._expire(has, KEPT, 2)
-
-    def _expire(self, has: LakeTable, kept: timedelta, least: int) -> None:
-        name = quote_path((CATALOG, has.namespace, has.name))
-        before = f"{datetime.now(UTC) - kept:%Y-%m-%d %H:%M:%S.%f}"
-        self.spark.sql(
-            f"CALL {CATALOG}.system.expire_snapshots(table => '{name}', older_than => TIMESTAMP '{before}',"
-            f" retain_last => {least})"
-        )
+        expire(self.spark, has, _ago(KEPT), 2)
 
 
 def published(has: LakeTable) -> int | None:
     """Of which snapshot of its table a dataset is."""
     return next((int(summary[SNAPSHOT]) for summary in has.summaries() if SNAPSHOT in summary), None)
+
+
+def _ago(kept: timedelta) -> int:
+    """That time, in milliseconds since 1970."""
+    return round((datetime.now(UTC) - kept).timestamp() * 1000)
 
 
 def _summary(table: LakeTable) -> dict[str, str]:

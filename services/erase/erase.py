@@ -198,7 +198,7 @@ class Erasure:
         if not left:
             return Copy(where, what, found, detail is None, None, detail)
         age = timedelta(days=upkeep.orphans_days, hours=upkeep.orphans_every_hours)
-        said = f"{len(left)} files that a killed writer left have it, until upkeep deletes them"
+        said = f"{len(left)} files that a failed write left have it, until upkeep deletes them"
         return Copy(
             where, what, found, False, max(file.since for file in left) + age, "; ".join(filter(None, (detail, said)))
         )

@@ -17,7 +17,7 @@ CASES = [
     ("catalog", COMMIT, None, True, 1), ("catalog", COMMIT, None, False, 1), ("catalog", COMMIT, 500, True, 1),
     ("catalog", COMMIT, 500, False, 1), ("catalog", COMMIT, 502, True, 1), ("catalog", COMMIT, 503, True, 1),
     ("catalog", COMMIT, 503, False, 5), ("catalog", COMMIT, 504, True, 1), ("catalog", COMMIT, 403, False, 1),
-    ("catalog", COMMIT, 409, False, 1), ("catalog", LOAD, 500, False, 1),
+    ("catalog", COMMIT, 409, False, 1), ("catalog", COMMIT, 409, True, 1), ("catalog", LOAD, 500, False, 1),
     ("catalog", LOAD, 503, False, 20), ("catalog", LOAD, 403, False, 1), ("catalog", LOAD, None, False, 5),
     ("s3", DATA, 503, False, 20), ("s3", DATA, 500, True, 1), ("s3", DATA, 403, False, 1), ("s3", DATA, None, True, 1),
     ("s3", METADATA, 503, False, 20), ("s3", METADATA, 403, False, 1), ("s3", METADATA, None, True, 20),

@@ -84,7 +84,7 @@ def test_a_batch_that_died_is_planned_anew_with_what_has_come_since(stack: Stack
 
 
 # What the catalog answers to a commit that it has done; None where the connection is cut.
-ANSWERS = [("the answer is lost", None), ("503 although it is done", 503)]
+ANSWERS = [("the answer is lost", None), ("503 although it is done", 503), ("409, for it is done twice", 409)]
 
 
 def test_a_commit_whose_outcome_is_unknown_is_looked_up_in_the_table(stack: Stack) -> None:
