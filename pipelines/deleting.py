@@ -17,7 +17,7 @@ from pipelines.session import CATALOG, DELETES
 
 
 @contextmanager
-def deleting(session: SparkSession, table: LakeTable) -> Iterator[Any]:
+def may_delete(session: SparkSession, table: LakeTable) -> Iterator[Any]:
     """Iceberg's own Table as it is now, which deletes the files that are given up within the block."""
     if not table.java.io().properties().containsKey(DELETES):
         # In a folder, where there is no such setting.
@@ -40,6 +40,6 @@ def expire(session: SparkSession, table: LakeTable, before: int, kept: int) -> N
     """Give up the snapshots from before a time, in milliseconds since 1970, and delete the files that only they had;
     the newest ``kept`` many stay.
     """
-    with deleting(session, table) as java:
+    with may_delete(session, table) as java:
         java.expireSnapshots().expireOlderThan(before).retainLast(kept).cleanExpiredFiles(True).commit()
     table.refresh()

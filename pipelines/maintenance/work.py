@@ -224,7 +224,7 @@ def purge(
 def remove_orphans(session: SparkSession, table: LakeTable, policy: Upkeep, now: int) -> Done:
     """Delete files of the table's folder that no snapshot knows, once they are old."""
     older = now - policy.orphans_days * 24 * HOUR
-    with deleting.deleting(session, table) as java:
+    with deleting.may_delete(session, table) as java:
         result = _actions(session).deleteOrphanFiles(java).usePrefixListing(True).olderThan(older).execute()
     return Done(removed=sum(1 for _ in result.orphanFileLocations()))
 
