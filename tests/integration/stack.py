@@ -43,7 +43,7 @@ PORTS = (
 )  # fmt: skip
 PROXIES, CLUSTER = "infra/faults/proxies.yml", "infra/spark/cluster.yml"
 # What a condition may take on a machine that is much slower, or busy with other things.
-WAIT_SECONDS = 300
+WAIT_SECONDS = 600
 PYTHON = str(CHECKOUT / ".lakehouse/toolchain/venv/bin/python")
 # Tables of which something else is asked than of all.
 SPECS = {
