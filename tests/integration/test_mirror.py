@@ -77,45 +77,39 @@ def test_a_new_table_appears_without_a_restart(stack: Stack) -> None:
     assert report["tables"][0]["rows_lake"] == 400
 
 
-# These two while the stack has few tables: each batch, wait and comparison is of all that there are.
-def test_every_server_is_killed_and_comes_back(stack: Stack) -> None:
-    """By itself, without `make up`. One right after the other; each alone: tests/chaos/test_servers.py."""
+# While the workload writes, which doesn't know of these columns; and what is killed then.
+ALTERATIONS: list[tuple[str, list[str]]] = [
+    ("ALTER TABLE {table} ADD COLUMN extra_{cycle} int NOT NULL DEFAULT 7", SERVERS[1:4]),
+    ("ALTER TABLE orders ADD COLUMN later text DEFAULT 'a', ADD COLUMN less int", ["mirror"]),
+    ("ALTER TABLE orders RENAME COLUMN later TO sooner", SERVERS[4:]),
+    ("ALTER TABLE {table} ADD COLUMN extra_{cycle} timestamptz DEFAULT now()", ["mirror"]),
+    ("ALTER TABLE orders DROP COLUMN less, ALTER COLUMN sooner SET DEFAULT 'b'", []),
+]
 
-    def kill(*servers: str) -> None:
-        stack.moves_on()
+
+# While the stack has few tables: each batch, wait and comparison is of all that there are.
+def test_everything_is_killed_at_random_moments_while_columns_change(stack: Stack) -> None:
+    """And comes back by itself, without `make up`. Each alone: tests/chaos/test_servers.py; the mirror fifteen times:
+    tests/chaos/test_drivers.py.
+    """
+    seed = random.SystemRandom().randrange(1_000_000)
+    print(f"seed {seed}")
+    moments = random.Random(seed)
+
+    def kill(servers: list[str]) -> None:
         for server in servers:
             print(f"killing {server}")
             stack.make("kill", f"s={server}")
 
     with stack.workload(rate=5, survives=False):
-        kill(*SERVERS[:1])
-    with stack.workload(rate=5, seed=8):
-        kill(*SERVERS[1:4])
-        kill(*SERVERS[4:])
         stack.moves_on()
-    stack.assert_equal()
-
-
-# While the workload writes, which doesn't know of these columns.
-ALTERATIONS = [
-    "ALTER TABLE {table} ADD COLUMN extra_{cycle} int NOT NULL DEFAULT 7",
-    "ALTER TABLE orders ADD COLUMN later text DEFAULT 'a', ADD COLUMN less int",
-    "ALTER TABLE orders RENAME COLUMN later TO sooner",
-    "ALTER TABLE {table} ADD COLUMN extra_{cycle} timestamptz DEFAULT now()",
-    "ALTER TABLE orders DROP COLUMN less, ALTER COLUMN sooner SET DEFAULT 'b'",
-]
-
-
-def test_the_mirror_killed_at_random_moments(stack: Stack) -> None:
-    seed = random.SystemRandom().randrange(1_000_000)
-    print(f"seed {seed}")
-    moments = random.Random(seed)
+        kill(SERVERS[:1])
     with stack.workload(seed=seed):
-        for cycle, alter in enumerate(ALTERATIONS):
+        for cycle, (alter, servers) in enumerate(ALTERATIONS):
             stack.moves_on(moments.randrange(1, 200))
             stack.sql(alter.format(table=moments.choice(["orders", "order_items", "customers"]), cycle=cycle))
-            if cycle % 2 == 1:
-                stack.make("kill", "s=mirror")
+            kill(servers)
+        stack.moves_on()
     stack.assert_equal()
 
 
