@@ -87,7 +87,7 @@ ALTERATIONS: list[tuple[str, list[str]]] = [
 ]
 
 
-# While the stack has few tables: each batch, wait and comparison is of all that there are.
+# This one and the next while the stack has few tables: each batch, wait and comparison is of all that there are.
 def test_everything_is_killed_at_random_moments_while_columns_change(stack: Stack) -> None:
     """And comes back by itself, without `make up`. Each alone: tests/chaos/test_servers.py; the mirror fifteen times:
     tests/chaos/test_drivers.py.
@@ -111,6 +111,45 @@ def test_everything_is_killed_at_random_moments_while_columns_change(stack: Stac
             kill(servers)
         stack.moves_on()
     stack.assert_equal()
+
+
+def test_a_lost_checkpoint_makes_a_backlog_that_is_caught_up_in_a_gear_of_its_own(stack: Stack) -> None:
+    stack.sql("CREATE TABLE backlog (id bigint PRIMARY KEY, note text)",
+              "INSERT INTO backlog SELECT g, 'a' FROM generate_series(1, 45000) g")  # fmt: skip
+    stack.assert_equal("backlog")
+    environment, said = stack.folder / ".env", stack.said("mirror")
+    before = environment.read_text()
+    changed = re.sub(r"(?m)^MAX_OFFSETS_PER_TRIGGER=.*$", "MAX_OFFSETS_PER_TRIGGER=20000", before)
+    assert changed != before
+
+    def told(event: str) -> list[dict[str, Any]]:
+        return [line for line in said() if line["event"] == event]
+
+    environment.write_text(changed)
+    try:
+        with _commits_nothing(stack, "after_loss"):
+            stack.make("down")
+            shutil.rmtree(stack.folder / ".lakehouse/data/mirror/checkpoint")
+            stack.up()
+        wait_until(lambda: len(told("started")) == 2)
+        _fall_behind(stack, "UPDATE backlog SET note = 'b' WHERE id <= 1000",
+                     "INSERT INTO backlog SELECT g, 'c' FROM generate_series(45001, 63000) g")  # fmt: skip
+        wait_until(lambda: any(line["table"] == "shop.backlog" for line in told("maintained")))
+    finally:
+        environment.write_text(before)
+    # Which is less than is asked of a table that is only followed.
+    compacted = next(line for line in told("maintained") if line["table"] == "shop.backlog")
+    assert (compacted["task"], compacted["why"]) == ("compact", "2% of its rows are deleted")
+    assert [stack.lakehouse("table", "show", "backlog")[kind] for kind in ("data_files", "delete_files")] == [1, 0]
+    stack.assert_equal("backlog")
+    high, low = told("started")
+    assert len(told("caught_up")) == 1
+    assert high["backlog"] > 40_000 >= low["backlog"]
+    assert [high["java_options"], low["java_options"]] == [gear.BOTH_COMPILERS, gear.QUICK_COMPILER]
+    # With the setting that it had, and from its checkpoint this time.
+    with _commits_nothing(stack, "after_restart"):
+        stack.up()
+    assert len(told("started")) == 3
 
 
 def test_what_has_piled_up_is_read_again_rather_than_kept(stack: Stack) -> None:
@@ -428,45 +467,6 @@ def test_a_table_dropped_or_rolled_back_is_made_whole_from_its_topic(stack: Stac
     stack.sql("INSERT INTO dropped VALUES (1000, 'new')", "INSERT INTO rolled_back VALUES (1000, 'new')")
     report = stack.assert_equal("dropped", "rolled_back")
     assert [table["rows_lake"] for table in report["tables"]] == [201, 151]
-
-
-def test_a_lost_checkpoint_makes_a_backlog_that_is_caught_up_in_a_gear_of_its_own(stack: Stack) -> None:
-    stack.sql("CREATE TABLE backlog (id bigint PRIMARY KEY, note text)",
-              "INSERT INTO backlog SELECT g, 'a' FROM generate_series(1, 45000) g")  # fmt: skip
-    stack.assert_equal("backlog")
-    environment, said = stack.folder / ".env", stack.said("mirror")
-    before = environment.read_text()
-    changed = re.sub(r"(?m)^MAX_OFFSETS_PER_TRIGGER=.*$", "MAX_OFFSETS_PER_TRIGGER=20000", before)
-    assert changed != before
-
-    def told(event: str) -> list[dict[str, Any]]:
-        return [line for line in said() if line["event"] == event]
-
-    environment.write_text(changed)
-    try:
-        with _commits_nothing(stack, "after_loss"):
-            stack.make("down")
-            shutil.rmtree(stack.folder / ".lakehouse/data/mirror/checkpoint")
-            stack.up()
-        wait_until(lambda: len(told("started")) == 2)
-        _fall_behind(stack, "UPDATE backlog SET note = 'b' WHERE id <= 1000",
-                     "INSERT INTO backlog SELECT g, 'c' FROM generate_series(45001, 63000) g")  # fmt: skip
-        wait_until(lambda: any(line["table"] == "shop.backlog" for line in told("maintained")))
-    finally:
-        environment.write_text(before)
-    # Which is less than is asked of a table that is only followed.
-    compacted = next(line for line in told("maintained") if line["table"] == "shop.backlog")
-    assert (compacted["task"], compacted["why"]) == ("compact", "2% of its rows are deleted")
-    assert [stack.lakehouse("table", "show", "backlog")[kind] for kind in ("data_files", "delete_files")] == [1, 0]
-    stack.assert_equal("backlog")
-    high, low = told("started")
-    assert len(told("caught_up")) == 1
-    assert high["backlog"] > 40_000 >= low["backlog"]
-    assert [high["java_options"], low["java_options"]] == [gear.BOTH_COMPILERS, gear.QUICK_COMPILER]
-    # With the setting that it had, and from its checkpoint this time.
-    with _commits_nothing(stack, "after_restart"):
-        stack.up()
-    assert len(told("started")) == 3
 
 
 def _fall_behind(stack: Stack, *statements: str) -> None:

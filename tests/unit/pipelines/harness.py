@@ -177,8 +177,8 @@ _topics = itertools.count()
 
 
 class Topic:
-    """A topic of its own for each case: gives offsets by partition, batches as Spark's Kafka source would, and what it
-    held before, as Kafka would.
+    """A topic of its own: gives offsets by partition, batches as Spark's Kafka source would, and what it held before,
+    as Kafka would. ``positions``: partition and offset of each record, in the order in which they were written.
     """
 
     def __init__(self, spark: SparkSession, keyed: bool = True) -> None:
@@ -190,6 +190,7 @@ class Topic:
         self.letters = Letters()
         self.schema_log = Log()
         self.offsets = [0, 0]
+        self.positions: list[tuple[int, int]] = []
         self.batches: list[DataFrame] = []
         self.let_pass: dict[int, int] = {}
         self.resyncs = Resyncs()
@@ -255,6 +256,7 @@ class Topic:
         partition = int(key or 0) % 2 if partition is None else partition
         offset = self.offsets[partition]
         self.offsets[partition] += 1
+        self.positions.append((partition, offset))
         if isinstance(key, bytes):
             key_bytes: bytes | None = key
         else:

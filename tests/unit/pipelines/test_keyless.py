@@ -1,7 +1,6 @@
 """Tables without a key, as multisets: labelled cases of what they hold after batches, and of what can't be matched."""
 
 from collections import Counter
-from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -12,19 +11,11 @@ from pipelines import commits, merge, multiset
 from pipelines.errors import RetryBatch
 from pipelines.multiset import Group, unmatched
 from pipelines.unmoved import MOVED
+from tests.unit.pipelines.cases import Case, Found, alone, together
 from tests.unit.pipelines.events import event, value_schema
 from tests.unit.pipelines.harness import GONE, VALUE_ID, Line, Topic, change, insert, remove, row, truncate
 
-BOTH = ("before", "after")
 A, B, C = (1, "a", "d"), (2, "b", "d"), (3, "c", None)
-
-
-@dataclass(frozen=True)
-class Case:
-    label: str
-    batches: list[list[tuple[Any, ...]]]
-    rows: list[Line]
-    dead: list[str] = field(default_factory=list)
 
 
 X, Y, Z = (4, "x", "d"), (5, "y", "d"), (6, "z", "d")
@@ -75,46 +66,22 @@ TRUNCATES = [
 ]  # fmt: skip
 
 
-def own(record: tuple[Any, ...], case: int) -> tuple[Any, ...]:
-    """The record with ids that only this case has."""
-    key, value, old, partition = record
-    images = {image: value[image] and {**value[image], "id": 10 * case + value[image]["id"]} for image in BOTH}
-    return (key, {**value, **images}, old, partition)
-
-
 @pytest.fixture(scope="module")
-def shared(spark: SparkSession) -> tuple[list[Counter[Line]], list[list[str]]]:
-    """By case, the rows and the reasons of the letters, after the batches of all and a replay of everything."""
-    topic, cases = Topic(spark, keyed=False), dict(enumerate(CASES))
-    mirror, owner = topic.mirror(), []
-    for number in range(2):
-        mine = [(i, own(e, i)) for i, case in cases.items() for e in [*case.batches, []][number]]
-        owner += [i for i, _ in mine]
-        topic.apply(mirror, topic.batch([record for _, record in mine]), number)
-    outcome = topic.apply(topic.mirror(), topic.everything(), 2)
-    assert outcome.skipped == len(owner)
-    topic.assert_ledger_is_whole()
-    rows = [Counter((key % 10, *rest) for key, *rest in topic.rows() if key // 10 == i) for i in cases]
-    letters = {offset: reason for (_, offset), reason in topic.letters.kept.items()}
-    return rows, [sorted(why for offset, why in letters.items() if owner[offset] == i) for i in cases]
+def shared(spark: SparkSession) -> list[Found]:
+    return together(Topic(spark, keyed=False), CASES)
 
 
 @pytest.mark.parametrize("number", range(len(CASES)), ids=[case.label for case in CASES])
-def test_table_after_batches(shared: tuple[list[Counter[Line]], list[list[str]]], number: int) -> None:
-    rows, letters = shared
-    assert rows[number] == Counter(CASES[number].rows)
-    assert letters[number] == sorted(CASES[number].dead)
+def test_table_after_batches(shared: list[Found], number: int) -> None:
+    assert Counter(shared[number].rows) == Counter(CASES[number].rows)
+    assert shared[number].dead == sorted(CASES[number].dead)
 
 
 @pytest.mark.parametrize("case", TRUNCATES, ids=lambda case: case.label)
 def test_table_of_its_own(spark: SparkSession, case: Case) -> None:
-    topic = Topic(spark, keyed=False)
-    mirror = topic.mirror()
-    for number, events in enumerate(case.batches):
-        topic.apply(mirror, topic.batch(events), number)
-    assert Counter(topic.rows()) == Counter(case.rows)
-    assert topic.letters.reasons == sorted(case.dead)
-    topic.assert_ledger_is_whole()
+    found = alone(Topic(spark, keyed=False), case)
+    assert Counter(found.rows) == Counter(case.rows)
+    assert found.dead == sorted(case.dead)
 
 
 def test_a_removal_waits_for_what_was_written_before_it_on_another_partition(spark: SparkSession) -> None:

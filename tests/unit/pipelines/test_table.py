@@ -1,8 +1,6 @@
 """What a table holds after batches of events: cases as labelled data, through decode, admit, fold and merge."""
 
 import json
-from dataclasses import dataclass, field
-from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -12,6 +10,7 @@ from pipelines.errors import StopPipeline
 from pipelines.ledger import Counts
 from pipelines.profile import TopicProfile
 from pipelines.topic import Topic as TopicReader
+from tests.unit.pipelines.cases import Case, Found, alone, together
 from tests.unit.pipelines.events import event, value_schema, wire
 from tests.unit.pipelines.harness import (
     COLUMNS,
@@ -30,15 +29,7 @@ from tests.unit.pipelines.harness import (
     update,
 )
 
-
-@dataclass(frozen=True)
-class Case:
-    label: str
-    batches: list[list[tuple[Any, ...]]]
-    rows: list[tuple[Any, ...]]
-    dead: list[str] = field(default_factory=list)
-
-
+# They share a table, in which the keys of each are its own.
 CASES = [
     Case("inserts", [[create(1, 1, "a"), create(2, 2, "b")]], [(1, "a", "d"), (2, "b", "d")]),
     Case("update in a later batch", [[create(1, 1, "a")], [update(2, 1, "b")]], [(1, "b", "d")]),
@@ -48,7 +39,6 @@ CASES = [
     Case("delete, then insert again in one batch",
           [[create(1, 1, "a")], [delete(2, 1), tombstone(1), create(3, 1, "z")]], [(1, "z", "d")]),
     Case("delete of an unknown key", [[create(1, 1, "a")], [delete(2, 9)]], [(1, "a", "d")]),
-    Case("first batch holds only a delete", [[delete(1, 1)], [create(2, 2, "b")]], [(2, "b", "d")]),
     Case("key change", [[create(1, 1, "a")], [delete(2, 1), tombstone(1), create(2, 5, "a", old=1)]], [(5, "a", "d")]),
     Case("an older event after a newer one is ignored",
           [[create(9, 1, "new")], [update(3, 1, "old")]], [(1, "new", "d")]),
@@ -81,6 +71,17 @@ CASES = [
           [[create(1, 1, "a", "one"), create(2, 2, "b", "two")],
           [delete(3, 1), create(3, 9, "a", GONE, old=1), delete(4, 2), create(4, 1, "b", GONE, old=2), delete(5, 9),
            create(5, 2, "a", GONE, old=9)]], [(1, "b", "two"), (2, "a", "one")]),
+    Case("not Avro at all", [[create(1, 1, "a"), poison(b"not avro")]], [(1, "a", "d")], ["not_avro"]),
+    Case("unknown schema id", [[create(1, 1, "a"), poison(b"\x00\x00\x00\x03\xe7rest")]], [(1, "a", "d")],
+         ["unknown_schema"]),
+    Case("truncated Avro",
+          [[create(1, 1, "a"), poison(b"\x00\x00\x00\x00\x07\x02")]], [(1, "a", "d")], ["undecodable"]),
+    Case("records that can't be used for reasons of different stages",
+         [[create(1, 1, "a")], [poison(b"x"), update(2, 9, "b", GONE), update(3, 1, "c")]], [(1, "c", "d")],
+         ["not_avro", "unavailable_value"]),
+]  # fmt: skip
+ALONE = [
+    Case("first batch holds only a delete", [[delete(1, 1)], [create(2, 2, "b")]], [(2, "b", "d")]),
     Case("truncate", [[create(1, 1, "a")], [truncate(2)]], []),
     Case("truncate between inserts of one batch",
           [[create(1, 1, "a"), truncate(2), create(3, 2, "b")]], [(2, "b", "d")]),
@@ -95,17 +96,9 @@ CASES = [
          ["not_avro"]),
     Case("a truncate before anything that has a key, read before an older insert of another partition",
          [[truncate(5)], [create(3, 2, "older")], [create(7, 3, "newer")]], [(3, "newer", "d")]),
-    Case("not Avro at all", [[create(1, 1, "a"), poison(b"not avro")]], [(1, "a", "d")], ["not_avro"]),
-    Case("unknown schema id", [[create(1, 1, "a"), poison(b"\x00\x00\x00\x03\xe7rest")]], [(1, "a", "d")],
-         ["unknown_schema"]),
-    Case("truncated Avro",
-          [[create(1, 1, "a"), poison(b"\x00\x00\x00\x00\x07\x02")]], [(1, "a", "d")], ["undecodable"]),
     Case("only broken records, each for a reason of its own",
          [[poison(b"x"), poison(b"\x00\x00\x00\x03\xe7rest")], [create(1, 1, "a")]], [(1, "a", "d")],
          ["not_avro", "unknown_schema"]),
-    Case("records that can't be used for reasons of different stages",
-         [[create(1, 1, "a")], [poison(b"x"), update(2, 9, "b", GONE), update(3, 1, "c")]], [(1, "c", "d")],
-         ["not_avro", "unavailable_value"]),
     Case("a lost value of a row that the table never had", [[update(1, 1, "a", GONE), create(2, 2, "b")]],
          [(2, "b", "d")], ["unavailable_value"]),
     Case("only broken records", [[poison(b"x"), poison(b"")], [create(1, 1, "a")]], [(1, "a", "d")],
@@ -113,21 +106,19 @@ CASES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.label)
-def test_table_after_batches_and_after_a_replay_of_everything(spark: SparkSession, case: Case) -> None:
-    topic = Topic(spark)
-    mirror = topic.mirror()
-    for number, batch in enumerate([topic.batch(events) for events in case.batches]):
-        topic.apply(mirror, batch, number)
-    assert topic.rows() == case.rows
-    assert topic.letters.reasons == sorted(case.dead)
-    topic.assert_ledger_is_whole()
-    commits = len(topic.summaries())
-    everything = topic.everything()
-    outcome = topic.apply(topic.mirror(), everything, len(case.batches))
-    assert outcome.skipped == everything.count()
-    assert topic.rows() == case.rows
-    assert len(topic.summaries()) == commits
+@pytest.fixture(scope="module")
+def shared(spark: SparkSession) -> list[Found]:
+    return together(Topic(spark), CASES)
+
+
+@pytest.mark.parametrize("number", range(len(CASES)), ids=[case.label for case in CASES])
+def test_table_after_batches(shared: list[Found], number: int) -> None:
+    assert shared[number] == Found(CASES[number].rows, sorted(CASES[number].dead))
+
+
+@pytest.mark.parametrize("case", ALONE, ids=lambda case: case.label)
+def test_table_of_its_own(spark: SparkSession, case: Case) -> None:
+    assert alone(Topic(spark), case) == Found(case.rows, sorted(case.dead))
 
 
 @pytest.mark.parametrize(
