@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Any
 
 from tests.unit.pipelines.harness import Topic
@@ -34,22 +35,22 @@ def alone(topic: Topic, case: Case) -> Found:
     for number, batch in enumerate([topic.batch(events) for events in case.batches]):
         topic.apply(mirror, batch, number)
     found = Found(topic.rows(), topic.letters.reasons)
-    _replayed(topic, len(case.batches))
+    _replayed(topic)
     return found
 
 
 def together(topic: Topic, cases: Sequence[Case]) -> list[Found]:
-    """What each case makes of a table of all of them, of two batches; its ids are those that it says. And that a replay
-    of everything changes nothing.
+    """What each case makes of a table of all of them; its ids are those that it says. And that a replay of everything
+    changes nothing.
     """
     mirror, owner = topic.mirror(), {}
-    for number in range(2):
-        mine = [(i, _own(event, i)) for i, case in enumerate(cases) for event in [*case.batches, []][number]]
+    for number, batch in enumerate(zip_longest(*(case.batches for case in cases), fillvalue=())):
+        mine = [(i, _own(event, i)) for i, events in enumerate(batch) for event in events]
         before = len(topic.positions)
         topic.apply(mirror, topic.batch([event for _, event in mine]), number)
         owner |= dict(zip(topic.positions[before:], (i for i, _ in mine), strict=True))
     rows, letters = topic.rows(), topic.letters.kept.items()
-    _replayed(topic, 2)
+    _replayed(topic)
     return [
         Found(
             [(key % KEYS, *rest) for key, *rest in rows if key // KEYS == i],
@@ -59,10 +60,10 @@ def together(topic: Topic, cases: Sequence[Case]) -> list[Found]:
     ]
 
 
-def _replayed(topic: Topic, number: int) -> None:
+def _replayed(topic: Topic) -> None:
     topic.assert_ledger_is_whole()
     rows, commits, everything = topic.rows(), len(topic.summaries()), topic.everything()
-    outcome = topic.apply(topic.mirror(), everything, number)
+    outcome = topic.apply(topic.mirror(), everything, len(topic.batches))
     assert outcome.skipped == everything.count()
     assert (topic.rows(), len(topic.summaries())) == (rows, commits)
 

@@ -16,8 +16,6 @@ from tests.unit.pipelines.events import event, value_schema
 from tests.unit.pipelines.harness import GONE, VALUE_ID, Line, Topic, change, insert, remove, row, truncate
 
 A, B, C = (1, "a", "d"), (2, "b", "d"), (3, "c", None)
-
-
 X, Y, Z = (4, "x", "d"), (5, "y", "d"), (6, "z", "d")
 # They share a table, in which the ids of each are its own.
 CASES = [
