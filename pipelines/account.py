@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from pipelines import ledger
+from pipelines.catalog import Lake
 from pipelines.failpoints import failpoint
-from pipelines.iceberg import Lake, LakeTable
+from pipelines.iceberg import LakeTable
 from pipelines.part import Part, Write
 from pipelines.sources.postgres.schema_log import TableVersions
 from pipelines.unmoved import Unmoved

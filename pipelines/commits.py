@@ -11,13 +11,14 @@ from pipelines import arrange, breaker, evolve, keyed, ledger, multiset, rekey, 
 from pipelines.account import Account
 from pipelines.admit import TRUNCATE
 from pipelines.assume import counted
+from pipelines.catalog import Lake
 from pipelines.changes import admitted, decoded
 from pipelines.deadletters import DeadLetters, rejected, undecodable
 from pipelines.enforce import Enforcement
 from pipelines.facts import Asked, broken, numbers
 from pipelines.frames import release
 from pipelines.gap import Rulers
-from pipelines.iceberg import Lake, LakeTable
+from pipelines.iceberg import LakeTable
 from pipelines.parking import Parking
 from pipelines.part import Changes, Outcome, Part
 from pipelines.policy import restrained

@@ -16,10 +16,11 @@ from pyspark.sql import functions as F
 
 from pipelines import ledger
 from pipelines.admit import BROKEN, NO_KEY, PARKED, UNAVAILABLE, UNKNOWN_OPERATION, UNKNOWN_ROW, explain
+from pipelines.catalog import Lake
 from pipelines.decode import schema_problem
 from pipelines.failpoints import failpoint
 from pipelines.frames import persisted
-from pipelines.iceberg import Lake, LakeTable
+from pipelines.iceberg import LakeTable
 from pipelines.identifiers import quote
 from pipelines.kafka import create_topic
 from pipelines.merge import commit

@@ -12,7 +12,8 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from pipelines.iceberg import Lake, LakeTable
+from pipelines.catalog import Lake
+from pipelines.iceberg import LakeTable
 from pipelines.session import CATALOG, DELETES
 
 

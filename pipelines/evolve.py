@@ -13,10 +13,11 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from pipelines import alter, arrange
+from pipelines.catalog import Lake
 from pipelines.errors import StopPipeline
 from pipelines.failpoints import failpoint
 from pipelines.fold import TECHNICAL
-from pipelines.iceberg import Lake, LakeTable
+from pipelines.iceberg import LakeTable
 from pipelines.identifiers import quote
 from pipelines.merge import commit
 from pipelines.policy import FREEZE, clashes, restrained

@@ -9,7 +9,8 @@ from pyspark.sql import SparkSession
 
 from pipelines import evolve, ledger, rekey
 from pipelines.account import Account
-from pipelines.iceberg import Lake, LakeTable
+from pipelines.catalog import Lake
+from pipelines.iceberg import LakeTable
 from pipelines.part import Part
 from pipelines.protected import Protected
 from pipelines.resyncs import Resync

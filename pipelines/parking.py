@@ -9,8 +9,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from pipelines import actions
+from pipelines.catalog import Lake
 from pipelines.deadletters import NAMESPACE, TABLE
-from pipelines.iceberg import Lake, LakeTable
+from pipelines.iceberg import LakeTable
 from pipelines.letters import open_key
 from pipelines.profile import is_replayed
 from pipelines.protect import Vault

@@ -9,8 +9,9 @@ from dataclasses import replace
 
 from pipelines import alter, arrange, evolve
 from pipelines.alter import INEXACT
+from pipelines.catalog import Lake
 from pipelines.errors import StopPipeline
-from pipelines.iceberg import Lake, LakeTable
+from pipelines.iceberg import LakeTable
 from pipelines.ledger import Ledger
 from pipelines.policy import restrained
 from pipelines.protected import Entry, Protected, entries, written

@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 
 from pyspark.sql import SparkSession
 
+from pipelines.catalog import Lake
 from pipelines.deadletters import NAMESPACE
 from pipelines.errors import StopPipeline
-from pipelines.iceberg import Lake, LakeTable
+from pipelines.iceberg import LakeTable
 from pipelines.ledger import Ledger, Positions, Ranges, positions_of, some
 from pipelines.merge import before
 

@@ -13,11 +13,12 @@ from pipelines import evolve, ledger, rekey
 from pipelines.account import Account
 from pipelines.assume import ASSUMED_OFFSETS, alike
 from pipelines.audit import audited
+from pipelines.catalog import Lake
 from pipelines.clock import check_clock
 from pipelines.commits import Commits
 from pipelines.deadletters import DeadLetters, within
 from pipelines.describe import describe
-from pipelines.iceberg import Lake, LakeTable
+from pipelines.iceberg import LakeTable
 from pipelines.keychange import KeyChanges
 from pipelines.parking import Parking
 from pipelines.part import Outcome, Part, gathered, kept

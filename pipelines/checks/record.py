@@ -9,9 +9,9 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from pipelines.catalog import Lake, optional_columns
 from pipelines.deadletters import NAMESPACE
 from pipelines.frames import given
-from pipelines.iceberg import Lake, optional_columns
 from pipelines.identifiers import literal
 from pipelines.ledger import Positions, positions_of, told
 from quality.validate import Result

@@ -15,10 +15,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from pipelines import ledger
+from pipelines.catalog import Lake
 from pipelines.checks.record import Last, Run
 from pipelines.errors import in_a_line
 from pipelines.frames import persisted
-from pipelines.iceberg import Lake, LakeTable
+from pipelines.iceberg import LakeTable
 from pipelines.identifiers import quote_path
 from pipelines.ledger import Positions
 from pipelines.merge import before

@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 
+from pipelines.catalog import Lake, optional_columns
 from pipelines.deadletters import NAMESPACE
 from pipelines.frames import given
-from pipelines.iceberg import Lake, optional_columns
 from pipelines.maintenance.keeper import Task
 from pipelines.maintenance.plan import Asked, Due
 

@@ -8,10 +8,11 @@ from pyspark.sql import SparkSession
 from structlog.stdlib import BoundLogger
 
 from pipelines import actions, deadletters, resyncs
+from pipelines.catalog import Lake
 from pipelines.checks import record as checks
 from pipelines.deadletters import NAMESPACE
 from pipelines.errors import in_a_line
-from pipelines.iceberg import Lake, LakeTable
+from pipelines.iceberg import LakeTable
 from pipelines.maintenance.keeper import Keeper
 from pipelines.maintenance.plan import PURGE, Asked, Due
 from pipelines.maintenance.policy import own_upkeep

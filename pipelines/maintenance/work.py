@@ -11,8 +11,9 @@ from pyspark.sql import SparkSession
 
 from pipelines import deleting
 from pipelines.arrange import sort_order
+from pipelines.catalog import READING
 from pipelines.failpoints import failpoint
-from pipelines.iceberg import READING, LakeTable, strings
+from pipelines.iceberg import LakeTable, strings
 from pipelines.layout import BY_FILE, GRANULARITY, TOGETHER, Term
 from pipelines.maintenance.health import MIB, Health
 from pipelines.maintenance.plan import HOUR, PURGED, keeps_since, tag

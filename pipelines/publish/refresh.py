@@ -13,10 +13,11 @@ from functools import partial
 from pyspark.sql import DataFrame, SparkSession
 
 from pipelines import ledger
+from pipelines.catalog import TABLE_PROPERTIES, Lake
 from pipelines.deleting import expire
 from pipelines.describe import comment
 from pipelines.fold import RECORD
-from pipelines.iceberg import TABLE_PROPERTIES, Lake, LakeTable
+from pipelines.iceberg import LakeTable
 from pipelines.identifiers import literal, quote, quote_path
 from pipelines.merge import commit
 from pipelines.protect import Vault

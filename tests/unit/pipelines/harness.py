@@ -13,10 +13,11 @@ from pyspark.sql import functions as F
 
 from pipelines import ledger
 from pipelines.audit import Audit
+from pipelines.catalog import Lake
 from pipelines.deadletters import within
 from pipelines.errors import UnknownSchema
 from pipelines.frames import given
-from pipelines.iceberg import Lake, LakeTable
+from pipelines.iceberg import LakeTable
 from pipelines.kafka import REPLAYED_FROM
 from pipelines.keys import Keys
 from pipelines.layout import Layout

@@ -16,8 +16,8 @@ from structlog.stdlib import get_logger
 
 from pipelines import ledger
 from pipelines.account import Account
+from pipelines.catalog import READING, ROW_GROUPS, Lake
 from pipelines.errors import RetryBatch
-from pipelines.iceberg import READING, ROW_GROUPS, Lake
 from pipelines.layout import BY_FILE, GRANULARITY, TOGETHER, Layout
 from pipelines.maintenance import health, plan, work
 from pipelines.maintenance import keeper as keeping

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from pipelines import assume, facts, keyed, part, table
+from pipelines.catalog import Lake
 from pipelines.deadletters import within
-from pipelines.iceberg import Lake
 from quality.contract import Column, Contract
 from tests.unit.pipelines.harness import (
     GONE,

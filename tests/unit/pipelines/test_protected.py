@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from pyspark.sql import Row, SparkSession
 
+from pipelines.catalog import Lake
 from pipelines.deadletters import SCHEMA
 from pipelines.errors import StopPipeline
-from pipelines.iceberg import Lake
 from pipelines.keys import Keys
 from pipelines.letters import SEALED, opened, sealed_by
 from pipelines.merge import configured

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from pipelines.iceberg import Lake, LakeTable
+from pipelines.catalog import Lake
+from pipelines.iceberg import LakeTable
 from pipelines.publish import refresh
 from pipelines.publish.dataset import Dataset
 from pipelines.publish.refresh import SNAPSHOT, Refresher

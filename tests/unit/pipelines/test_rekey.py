@@ -6,8 +6,8 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from pipelines.catalog import Lake
 from pipelines.errors import StopPipeline
-from pipelines.iceberg import Lake
 from pipelines.resyncs import Resync
 from pipelines.sources.postgres.schema_log import Attribute
 from tests.unit.pipelines.test_schema_changes import DOC, ID, NAME, Source, column

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from pipelines.catalog import Lake
 from pipelines.errors import StopPipeline
-from pipelines.iceberg import Lake
 from pipelines.sources.postgres.schema_log import Attribute
 from quality.contract import Contract
 from tests.unit.pipelines.events import event, key_schema, value_schema, wire
