@@ -30,7 +30,7 @@ from tests.bench.freshness import Ages, percentile
 from tests.bench.lake import Arrival, Watcher
 from tests.bench.plan import Load, Plan
 from tests.bench.processes import Measured
-from tests.bench.reading import current_files
+from tests.bench.reading import Files, current_files
 from tests.bench.runner import known
 from tests.bench.scan import NAMESPACE, scan_seconds
 from tests.bench.stage import Stage
@@ -58,8 +58,9 @@ out = Console(highlight=False, soft_wrap=True)
 class Soak:
     """What was seen. ``memory``: seconds since the beginning, and MiB of the driver with all that it started; ``heap``:
     the same of what lives in its JVM; ``native``: and of what it has beside its heap; ``scans``: seconds, and what a
-    scan cost as a multiple of the same rows compacted; ``asks``: how often all upkeep was asked for, and ``asked``:
-    tasks of it that were done.
+    scan cost as a multiple of the same rows compacted; ``read``: of each of these, how many files of data and of
+    deletes it read, and the share of rows that are deleted; ``asks``: how often all upkeep was asked for, and
+    ``asked``: tasks of it that were done.
     """
 
     freshness_asked: float
@@ -67,6 +68,7 @@ class Soak:
     heap: list[tuple[float, float]] = field(default_factory=list)
     native: list[tuple[float, float]] = field(default_factory=list)
     scans: list[tuple[float, float]] = field(default_factory=list)
+    read: list[tuple[int, int, float]] = field(default_factory=list)
     asks: int = 0
     asked: int = 0
     trouble: list[str] = field(default_factory=list)
@@ -250,17 +252,24 @@ def _scan(course: Course, job: Job, watcher: Watcher, found: Soak, at: float) ->
     with TemporaryDirectory(dir=course.folder) as scratch:
         duck = open_duckdb(course.stage.settings, Path(scratch), "2GB")
         left = fresh = 0.0
+        read: list[Files] = []
         for name, key in job.workload.keys.items():
             table = watcher.load(name)
-            if table is None or not current_files(table).data:
+            if table is None or not (files := current_files(table)).data:
                 continue
+            read.append(files)
             names = [column.name for column in table.schema().fields if not column.name.startswith("_")]
             as_left, compacted = scan_seconds(duck, course.catalog, course.stage.settings, table, names, key, False)
             left, fresh = left + as_left, fresh + compacted
         duck.close()
     if fresh:
+        data = [file for files in read for file, _ in files.data]
+        deletes = sum(len(files.positions) for files in read)
+        share = sum(files.deletes for files in read) / sum(file.record_count for file in data)
         found.scans.append((round(at, 1), round(left / fresh, 3)))
-        course.say(f"  after {at:,.0f} s a scan costs {left / fresh:.2f} times a compacted one, which it took "
+        found.read.append((len(data), deletes, round(share, 3)))
+        told = f"{len(data)} files, {deletes} of deletes, {share:.1%} deleted"
+        course.say(f"  after {at:,.0f} s a scan ({told}) costs {left / fresh:.2f} times a compacted one, which it took "
                    f"{time.monotonic() - began:.0f} s to see")  # fmt: skip
 
 
