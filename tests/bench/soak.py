@@ -27,7 +27,7 @@ from services.maintain.ask import ask
 from services.verify.lake import open_duckdb
 from tests.bench.course import MEBI, POLL_SECONDS, Course, Inexact
 from tests.bench.freshness import Ages, percentile
-from tests.bench.lake import Arrival, Watcher
+from tests.bench.lake import Arrival, Watcher, as_of
 from tests.bench.plan import Load, Plan
 from tests.bench.processes import Measured
 from tests.bench.reading import Files, current_files
@@ -58,7 +58,7 @@ out = Console(highlight=False, soft_wrap=True)
 class Soak:
     """What was seen. ``memory``: seconds since the beginning, and MiB of the driver with all that it started; ``heap``:
     the same of what lives in its JVM; ``native``: and of what it has beside its heap; ``scans``: seconds, and what a
-    scan cost as a multiple of the same rows compacted; ``read``: of each of these, how many files of data and of
+    scan costs as a multiple of the same rows compacted; ``read``: of each of these, how many files of data and of
     deletes it read, and the share of rows that are deleted; ``asks``: how often all upkeep was asked for, and
     ``asked``: tasks of it that were done.
     """
@@ -123,7 +123,7 @@ def soak(
     warm_up: Annotated[float, typer.Option(min=0, help="Seconds of the load that are left out.")] = 45,
     ask_every: Annotated[float, typer.Option(help="Seconds between two requests for all upkeep.")] = 60,
     scan_every: Annotated[
-        float, typer.Option(help="Seconds between two looks at what a scan costs. Each writes the table anew.")
+        float, typer.Option(help="Seconds between two moments, a scan of whose tables is timed after the load.")
     ] = 120,
     seed: Annotated[int, typer.Option()] = 1,
     as_json: Annotated[bool, typer.Option("--json")] = False,
@@ -168,11 +168,12 @@ def _soak(
     found = Soak(system.freshness or 0.0)
     course.write_backlog(job.workload, course.plan.loads[workload])
     watcher = Watcher(course.catalog, system.tables(job))
+    moments: list[Moment] = []
     with course.started(system, job) as process, ThreadPoolExecutor(2) as beside:
         course.until_visible(process, watcher, job.topics.last_positions())
         course.warmed_up(process, job.workload, rate, warm_up)
         starts, beyond, arrival = job.topics.ends(), course.log_position(), Arrival()
-        asker, scanner, collector = Repeated(ask_every), Repeated(scan_every), Repeated(HEAP_SECONDS)
+        asker, keeper, collector = Repeated(ask_every), Repeated(scan_every), Repeated(HEAP_SECONDS)
         sampled, since, cpu = 0.0, time.monotonic(), process.cpu_seconds()
         with course.writer(job.workload, rate, seconds) as writer:
             while writer.poll() is None:
@@ -183,14 +184,14 @@ def _soak(
                     sampled = passed
                     found.memory.append((round(passed, 1), round(process.resident_bytes() / MEBI, 1)))
                 asker.maybe(lambda: beside.submit(_ask, course, found))
-                scanner.maybe(lambda at=passed: beside.submit(_scan, course, job, watcher, found, at))
+                keeper.maybe(lambda at=passed: beside.submit(_keep, watcher, moments, at))
                 collector.maybe(lambda at=passed: beside.submit(_collect, course, process, found, at))
                 time.sleep(POLL_SECONDS)
             found.changes, lasted = course.told(writer)
         found.rate = found.changes / lasted
         ages: Ages = course.the_rest(process, watcher, job, arrival, starts, beyond)
         found.cpu_per_million = (process.cpu_seconds() - cpu) / found.changes * 1e6
-        for repeated in (asker, scanner, collector):
+        for repeated in (asker, keeper, collector):
             repeated.finish()
     found.p50, found.p95 = percentile(ages.seconds, 0.5), percentile(ages.seconds, 0.95)
     found.unseen = ages.unseen
@@ -199,6 +200,8 @@ def _soak(
         course.look(system, job)
     except Inexact as error:
         found.inexact = str(error)
+    for moment in moments:
+        _scan(course, job, watcher, found, moment)
     return found
 
 
@@ -208,6 +211,14 @@ def _settled(sizes: list[tuple[float, float]]) -> list[float]:
 
 def _flat(sizes: list[float]) -> bool:
     return len(sizes) > 1 and sizes[-1] <= LIVE_NOISE * sizes[0]
+
+
+@dataclass(frozen=True)
+class Moment:
+    """So many seconds after the beginning each source's table had that snapshot in the lake."""
+
+    at: float
+    snapshots: dict[str, int]
 
 
 class Repeated:
@@ -247,30 +258,43 @@ def _names(course: Course) -> list[str]:
             for name in course.catalog.list_tables(namespace)]  # fmt: skip
 
 
-def _scan(course: Course, job: Job, watcher: Watcher, found: Soak, at: float) -> None:
-    began = time.monotonic()
+def _keep(watcher: Watcher, moments: list[Moment], at: float) -> None:
+    """Keep what a reader would read now, however long the load lasts."""
+    snapshots = watcher.snapshots()
+    for name, snapshot in snapshots.items():
+        table = watcher.load(name)
+        if table is not None:
+            table.manage_snapshots().create_tag(snapshot, f"soak-{at:.0f}").commit()
+    moments.append(Moment(at, snapshots))
+
+
+def _scan(course: Course, job: Job, watcher: Watcher, found: Soak, moment: Moment) -> None:
+    left = fresh = 0.0
+    read: list[Files] = []
     with TemporaryDirectory(dir=course.folder) as scratch:
         duck = open_duckdb(course.stage.settings, Path(scratch), "2GB")
-        left = fresh = 0.0
-        read: list[Files] = []
-        for name, key in job.workload.keys.items():
-            table = watcher.load(name)
-            if table is None or not (files := current_files(table)).data:
+        for name, snapshot in moment.snapshots.items():
+            newest = watcher.load(name)
+            assert newest is not None, f"{name} was dropped"
+            table = as_of(newest, snapshot)
+            files = current_files(table)
+            if not files.data:
                 continue
             read.append(files)
             names = [column.name for column in table.schema().fields if not column.name.startswith("_")]
+            key = job.workload.keys[name]
             as_left, compacted = scan_seconds(duck, course.catalog, course.stage.settings, table, names, key, False)
             left, fresh = left + as_left, fresh + compacted
         duck.close()
-    if fresh:
-        data = [file for files in read for file, _ in files.data]
-        deletes = sum(len(files.positions) for files in read)
-        share = sum(files.deletes for files in read) / sum(file.record_count for file in data)
-        found.scans.append((round(at, 1), round(left / fresh, 3)))
-        found.read.append((len(data), deletes, round(share, 3)))
-        told = f"{len(data)} files, {deletes} of deletes, {share:.1%} deleted"
-        course.say(f"  after {at:,.0f} s a scan ({told}) costs {left / fresh:.2f} times a compacted one, which it took "
-                   f"{time.monotonic() - began:.0f} s to see")  # fmt: skip
+    if not fresh:
+        return
+    data = [file for files in read for file, _ in files.data]
+    deletes = sum(len(files.positions) for files in read)
+    share = sum(files.deletes for files in read) / sum(file.record_count for file in data)
+    found.scans.append((round(moment.at, 1), round(left / fresh, 3)))
+    found.read.append((len(data), deletes, round(share, 3)))
+    course.say(f"  a scan as of {moment.at:,.0f} s costs {left / fresh:.2f} times a compacted one: {len(data)} files, "
+               f"{deletes} of deletes, {share:.1%} deleted")  # fmt: skip
 
 
 def _collect(course: Course, process: Measured, found: Soak, at: float) -> None:
