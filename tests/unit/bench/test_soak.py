@@ -34,8 +34,17 @@ def test_one_scan_that_costs_too_much_is_enough() -> None:
 
 def test_a_change_that_nobody_saw_a_difference_and_a_commit_that_was_tried_again_are_not_met() -> None:
     found = _soak(0)
-    found.unseen, found.inexact, found.trouble, found.scans = 1, "orders: 1 row missing", ["Retrying"], []
+    found.unseen, found.inexact, found.trouble = 1, "orders: 1 row missing", ["Retrying"]
+    found.scans = [(120.0, 1.1)]
     assert list(found.verdicts().values()) == [False, False, True, True, True, True, False]
+
+
+def test_without_a_scan_nothing_is_known_of_what_it_costs() -> None:
+    found = _soak(0)
+    found.scans = []
+    assert [what for what, met in found.verdicts().items() if not met] == [
+        "a scan costs at most 1.2 times a compacted one at any moment: none was timed"
+    ]
 
 
 def test_upkeep_that_was_asked_for_and_never_done_is_not_met() -> None:
@@ -58,7 +67,8 @@ def test_one_look_at_what_lives_in_the_jvm_shows_nothing() -> None:
     for heap in ([], [(300.0, 150.0)]):
         found = _soak(0)
         found.heap = heap
-        assert [met for what, met in found.verdicts().items() if "lives in the JVM" in what] == [False]
+        [(what, met)] = [line for line in found.verdicts().items() if "lives in the JVM" in line[0]]
+        assert (what.endswith("too short a load to tell (a look every 300 s)"), met) == (True, False)
 
 
 def test_what_a_jvm_has_beside_its_heap_may_not_grow() -> None:
