@@ -10,8 +10,10 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import duckdb
 import psycopg
 from pyiceberg.catalog import Catalog
+from pyiceberg.table import Table
 
 from services.verify.lake import open_catalog, open_duckdb
 from tests.bench.compaction import CompactionFailed, compact
@@ -21,7 +23,7 @@ from tests.bench.lake import Arrival, Watcher, Written, as_of, log_positions
 from tests.bench.meter import Moved
 from tests.bench.plan import Load, Plan
 from tests.bench.processes import Measured
-from tests.bench.reading import current_files, rows
+from tests.bench.reading import Files, current_files, rows
 from tests.bench.results import CHEAP_SCAN, Amplification, CatchUp, Compaction, Live, Restart, Run, Shape, Traffic
 from tests.bench.scan import scan_seconds, state_of
 from tests.bench.stage import Stage
@@ -386,14 +388,38 @@ class Course:
                     continue
                 if not compared.rows:
                     continue
-                left, fresh = scan_seconds(
-                    duck, self.catalog, self.stage.settings, table, names, key, system.append_only
-                )
-                shapes.append(Shape(
-                    data_files=len(files.data), delete_files=len(files.positions) + len(files.equality),
-                    deletes=files.deletes, snapshots=len(table.snapshots()), compacted_seconds=fresh, scan_seconds=left,
-                ))  # fmt: skip
+                shapes.append(self._shape(duck, table, files, names, key, system.append_only))
             duck.close()
         if wrong:
             raise Inexact("; ".join(wrong))
-        return Shape(**{name: sum(getattr(shape, name) for shape in shapes) for name in Shape.model_fields})
+        return Shape.of(shapes)
+
+    def shape_at(self, system: System, job: Job, at: Mapping[str, int]) -> Shape:
+        """What reading its tables costs as they were with these snapshots, without comparing them. ``at``: source table
+        to snapshot.
+        """
+        watcher, shapes = Watcher(self.catalog, system.tables(job)), []
+        with TemporaryDirectory(prefix="bench-", dir=self.folder) as scratch:
+            duck = open_duckdb(self.stage.settings, Path(scratch), "2GB")
+            for name, snapshot in at.items():
+                newest = watcher.load(name)
+                if newest is None:
+                    raise Inexact(f"{name}: there is no table")
+                table = as_of(newest, snapshot)
+                files = current_files(table)
+                if files.data:
+                    names = [field.name for field in table.schema().fields if not field.name.startswith("_")]
+                    key = job.workload.keys[name]
+                    shapes.append(self._shape(duck, table, files, names, key, system.append_only))
+            duck.close()
+        return Shape.of(shapes)
+
+    def _shape(
+        self, duck: duckdb.DuckDBPyConnection, table: Table, files: Files, names: list[str], key: tuple[str, ...],
+        append_only: bool,
+    ) -> Shape:  # fmt: skip
+        left, fresh = scan_seconds(duck, self.catalog, self.stage.settings, table, names, key, append_only)
+        return Shape(
+            data_files=len(files.data), delete_files=len(files.positions) + len(files.equality),
+            deletes=files.deletes, snapshots=len(table.snapshots()), compacted_seconds=fresh, scan_seconds=left,
+        )  # fmt: skip

@@ -1,5 +1,6 @@
 """What was measured, as it is written to results.json."""
 
+from collections.abc import Sequence
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
@@ -77,6 +78,11 @@ class Shape(_Model):
     snapshots: int
     scan_seconds: float
     compacted_seconds: float
+
+    @classmethod
+    def of(cls, shapes: Sequence["Shape"]) -> "Shape":
+        """That of several tables together."""
+        return cls(**{name: sum(getattr(shape, name) for shape in shapes) for name in cls.model_fields})
 
     @property
     def scan_ratio(self) -> float:

@@ -15,7 +15,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import linear_regression, median, stdev
-from tempfile import TemporaryDirectory, mkdtemp
+from tempfile import mkdtemp
 from typing import Annotated, Any
 
 import typer
@@ -24,17 +24,15 @@ from rich.console import Console
 from pipelines.maintenance.plan import Asked
 from services.errors import LakehouseError
 from services.maintain.ask import ask
-from services.verify.lake import open_duckdb
 from tests.bench.course import MEBI, POLL_SECONDS, Course, Inexact
 from tests.bench.freshness import Ages, percentile
-from tests.bench.lake import Arrival, Watcher, as_of
+from tests.bench.lake import Arrival, Watcher
 from tests.bench.plan import Load, Plan
 from tests.bench.processes import Measured
-from tests.bench.reading import Files, current_files
 from tests.bench.runner import known
-from tests.bench.scan import NAMESPACE, scan_seconds
+from tests.bench.scan import NAMESPACE
 from tests.bench.stage import Stage
-from tests.bench.systems import SYSTEMS, Job
+from tests.bench.systems import SYSTEMS, Job, System
 from tests.bench.systems.lakehouse import Lakehouse
 from tests.bench.topics import Topics
 from tests.bench.workloads import WORKLOADS
@@ -59,7 +57,7 @@ class Soak:
     """What was seen. ``memory``: seconds since the beginning, and MiB of the driver with all that it started; ``heap``:
     the same of what lives in its JVM; ``native``: and of what it has beside its heap; ``scans``: seconds, and what a
     scan costs as a multiple of the same rows compacted; ``read``: of each of these, how many files of data and of
-    deletes it read, and the share of rows that are deleted; ``asks``: how often all upkeep was asked for, and
+    deletes it read, and how many rows they delete; ``asks``: how often all upkeep was asked for, and
     ``asked``: tasks of it that were done.
     """
 
@@ -68,7 +66,7 @@ class Soak:
     heap: list[tuple[float, float]] = field(default_factory=list)
     native: list[tuple[float, float]] = field(default_factory=list)
     scans: list[tuple[float, float]] = field(default_factory=list)
-    read: list[tuple[int, int, float]] = field(default_factory=list)
+    read: list[tuple[int, int, int]] = field(default_factory=list)
     asks: int = 0
     asked: int = 0
     trouble: list[str] = field(default_factory=list)
@@ -199,7 +197,7 @@ def _soak(
     except Inexact as error:
         found.inexact = str(error)
     for moment in moments:
-        _scan(course, job, watcher, found, moment)
+        _scan(course, system, job, found, moment)
     return found
 
 
@@ -263,41 +261,25 @@ def _names(course: Course) -> list[str]:
 
 def _keep(watcher: Watcher, moments: list[Moment], at: float) -> None:
     """Keep what a reader would read now, however long the load lasts."""
-    snapshots = watcher.snapshots()
-    for name, snapshot in snapshots.items():
+    snapshots = {}
+    for name in watcher.tables:
         table = watcher.load(name)
-        if table is not None:
+        if table is not None and (snapshot := table.metadata.current_snapshot_id) is not None:
             table.manage_snapshots().create_tag(snapshot, f"soak-{at:.0f}").commit()
+            snapshots[name] = snapshot
     moments.append(Moment(at, snapshots))
 
 
-def _scan(course: Course, job: Job, watcher: Watcher, found: Soak, moment: Moment) -> None:
-    left = fresh = 0.0
-    read: list[Files] = []
-    with TemporaryDirectory(dir=course.folder) as scratch:
-        duck = open_duckdb(course.stage.settings, Path(scratch), "2GB")
-        for name, snapshot in moment.snapshots.items():
-            newest = watcher.load(name)
-            assert newest is not None, f"{name} was dropped"
-            table = as_of(newest, snapshot)
-            files = current_files(table)
-            if not files.data:
-                continue
-            read.append(files)
-            names = [column.name for column in table.schema().fields if not column.name.startswith("_")]
-            key = job.workload.keys[name]
-            as_left, compacted = scan_seconds(duck, course.catalog, course.stage.settings, table, names, key, False)
-            left, fresh = left + as_left, fresh + compacted
-        duck.close()
-    if not fresh:
+def _scan(course: Course, system: System, job: Job, found: Soak, moment: Moment) -> None:
+    shape = course.shape_at(system, job, moment.snapshots)
+    if not shape.data_files:
         return
-    data = [file for files in read for file, _ in files.data]
-    deletes = sum(len(files.positions) for files in read)
-    share = sum(files.deletes for files in read) / sum(file.record_count for file in data)
-    found.scans.append((round(moment.at, 1), round(left / fresh, 3)))
-    found.read.append((len(data), deletes, round(share, 3)))
-    course.say(f"  a scan as of {moment.at:,.0f} s costs {left / fresh:.2f} times a compacted one: {len(data)} files, "
-               f"{deletes} of deletes, {share:.1%} deleted")  # fmt: skip
+    found.scans.append((round(moment.at, 1), round(shape.scan_ratio, 3)))
+    found.read.append((shape.data_files, shape.delete_files, shape.deletes))
+    course.say(
+        f"  a scan as of {moment.at:,.0f} s costs {shape.scan_ratio:.2f} times a compacted one: "
+        f"{shape.data_files} files, {shape.delete_files} of deletes, {shape.deletes:,} rows deleted"
+    )
 
 
 def _collect(course: Course, process: Measured, found: Soak, at: float) -> None:
