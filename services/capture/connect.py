@@ -66,9 +66,10 @@ class Connect:
         """Create the connector or change its settings. Raises Refused when Connect finds fault with them."""
         self._ask("PUT", f"/connectors/{name}/config", json=config)
 
-    def restart_failed(self, name: str) -> None:
-        """Restart what of the connector has failed."""
-        self._ask("POST", f"/connectors/{name}/restart", params={"includeTasks": "true", "onlyFailed": "true"})
+    def restart(self, name: str, only_failed: bool) -> None:
+        """Restart the connector and its tasks, or what of them has failed."""
+        chosen = {"includeTasks": "true", "onlyFailed": str(only_failed).lower()}
+        self._ask("POST", f"/connectors/{name}/restart", params=chosen)
 
     def state(self, name: str) -> ConnectorState | None:
         """How the connector is, or None if there is no such connector."""

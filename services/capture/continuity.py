@@ -32,7 +32,7 @@ class Mark(BaseModel):
 @dataclass(frozen=True)
 class SourceNow:
     """The source's side. Log positions as numbers; ``confirmed``: up to where the slot has been read; ``held``: how
-    many bytes of the log it holds back.
+    many bytes of the log it holds back; ``reader``: the backend that sends the log, and ``sent``: up to where it has.
     """
 
     system: str
@@ -42,6 +42,8 @@ class SourceNow:
     wal_status: str | None
     confirmed: int | None
     held: int = 0
+    reader: int | None = None
+    sent: int | None = None
 
 
 def broken(source: SourceNow, before: int | None, stored: int | None, last: Mark | None) -> str | None:

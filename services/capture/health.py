@@ -20,6 +20,7 @@ class State(StrEnum):
     STARTING = "starting"
     RUNNING = "running"
     FAILED = "failed, to be restarted"
+    STALLED = "stalled"
     GAVE_UP = "gave up"
     BROKEN = "stopped: changes would be missed"
     STOPPED = "stopped by hand"

@@ -95,8 +95,8 @@ class Source:
         except psycopg.Error as error:
             raise NotReady(f"the source can't be looked at: {said(error)}; see `make logs s=source-db`") from None
         assert row is not None
-        system, *marks, written, has_slot, wal_status, confirmed, held = row
-        return SourceNow(system, tuple(marks), written, has_slot, wal_status, confirmed, held)
+        system, *marks, written, has_slot, wal_status, confirmed, held, reader, sent = row
+        return SourceNow(system, tuple(marks), written, has_slot, wal_status, confirmed, held, reader, sent)
 
     def leave_mark(self) -> Mark:
         """Leave a mark in the source; it is there when this returns. Raises NotReady."""
@@ -118,6 +118,20 @@ class Source:
         except psycopg.Error as error:
             raise NotReady(f"the slot can't be dropped: {said(error)}; see `make logs s=source-db`") from None
         return bool(dropped)
+
+    def part_with(self, reader: int) -> None:
+        """End the backend that sends the log to a task which no longer takes it, so that another one can have the slot.
+
+        Raises NotReady.
+        """
+        try:
+            with self._connect() as connection:
+                connection.execute(
+                    "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots"
+                    " WHERE slot_name = %s AND active_pid = %s", (SLOT, reader),
+                )  # fmt: skip
+        except psycopg.Error as error:
+            raise NotReady(f"the slot can't be freed: {said(error)}; see `make logs s=source-db`") from None
 
     def capture(self, excluded: LeftOut) -> Capture:
         """What the connector is told."""
@@ -156,5 +170,7 @@ RETURNING (SELECT system_identifier::text FROM pg_control_system()), mark::text"
 _LOOK = f"""
 SELECT (SELECT system_identifier::text FROM pg_control_system()), b.mark::text, b.mark_before::text,
        (pg_current_wal_insert_lsn() - '0/0')::bigint, s.slot_name IS NOT NULL, s.wal_status,
-       (s.confirmed_flush_lsn - '0/0')::bigint, coalesce(pg_current_wal_lsn() - s.restart_lsn, 0)::bigint
-FROM {HEARTBEAT_TABLE} b LEFT JOIN pg_replication_slots s ON s.slot_name = %s""".encode()
+       (s.confirmed_flush_lsn - '0/0')::bigint, coalesce(pg_current_wal_lsn() - s.restart_lsn, 0)::bigint,
+       r.pid, (r.sent_lsn - '0/0')::bigint
+FROM {HEARTBEAT_TABLE} b LEFT JOIN pg_replication_slots s ON s.slot_name = %s
+LEFT JOIN pg_stat_replication r ON r.pid = s.active_pid AND r.state <> 'startup'""".encode()

@@ -101,7 +101,7 @@ def _task(state: str, error: str | None) -> str:
 
 def _broken(slot: SlotState | None, seen: health.Health | None, connector: str) -> str | None:
     """Why capture has stopped: as the service says, or where that can't be read from here, as it looks from outside."""
-    if seen is not None and seen.state in (State.BROKEN, State.STOPPED):
+    if seen is not None and seen.state in (State.BROKEN, State.STOPPED, State.STALLED):
         return seen.error
     if slot is not None and slot.wal_status == "lost":
         return "the replication slot fell too far behind, and the log it needs is gone"

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from structlog.stdlib import BoundLogger
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential
@@ -17,12 +18,15 @@ from services.capture.errors import NotReady
 from services.capture.health import State
 from services.capture.restarts import MAX_RESTARTS, Action, Restarts
 from services.capture.source import Source
+from services.capture.stalls import Flow
 from services.stopping import Stop
 
 TICK_SECONDS = 2.0
 TEND_SECONDS = 15.0
 CONNECT_SECONDS = 180.0
 MIB = 1024**2
+CAPTURE_STALLS = "infra/runbooks/capture-stalls.md"
+STALLED = f"the task runs, but has written nothing for minutes; it was started anew ({{}} times): see {CAPTURE_STALLS}"
 
 _NOTHING_LEFT_OUT = LeftOut(frozenset(), frozenset(), frozenset())
 
@@ -36,6 +40,7 @@ class Watcher:
     stop: Stop
     log: BoundLogger
     restarts: Restarts = field(default_factory=Restarts)
+    flow: Flow = field(default_factory=Flow)
     excluded: LeftOut = _NOTHING_LEFT_OUT
     shown: tuple[State, int, str | None] | None = None
     warned: bool = False
@@ -117,19 +122,23 @@ class Watcher:
                 self._end(problem)
                 return
             self.log.warning("restarting", connector=self.name, restart=restarts.used, error=state.failed)
-            self.connect.restart_failed(self.name)
+            self.connect.restart(self.name, only_failed=True)
         elif action is Action.GIVE_UP:
             self.log.error(
                 "gave up", connector=self.name, restarts=MAX_RESTARTS, error=state.failed,
                 next="see `make logs s=connect`, mend the cause, then `make kill s=capture` to try again",
             )  # fmt: skip
         self.restarts = restarts
-        self._show(_where(state, self.restarts), state.failed)
+        where = _where(state, self.restarts)
+        if where in (State.RUNNING, State.STARTING) and self.flow.restarts:
+            self._show(State.STALLED, STALLED.format(self.flow.restarts))
+        else:
+            self._show(where, state.failed)
 
     def _wait_stopped(self) -> None:
         """The connector was stopped: by the service, by hand, or by a resync, which then takes its position away."""
-        problem, stored, _ = self._broken()
-        if stored is None:
+        problem, offset, _ = self._broken()
+        if position(offset) is None:
             forget(self.source.settings.state_dir)
             self.log.warning("beginning anew", connector=self.name, slot_dropped=self.source.drop_slot())
             self.connect.resume(self.name)
@@ -144,14 +153,14 @@ class Watcher:
         self.connect.stop(self.name)
         self._show(State.BROKEN, problem)
 
-    def _broken(self) -> tuple[str | None, int | None, SourceNow]:
-        """Why changes would be missed, the position that the connector has stored, and what of the source tells it."""
+    def _broken(self) -> tuple[str | None, Mapping[str, Any] | None, SourceNow]:
+        """Why changes would be missed, what the connector has stored, and what of the source tells it."""
         # Before and after, since it moves on: the log is ahead of what was stored before, and the slot is never moved
         # beyond what is stored after.
         before = position(self.connect.offset(self.name))
         now = self.source.look()
-        stored = position(self.connect.offset(self.name))
-        return broken(now, before, stored, recall(self.source.settings.state_dir)), stored, now
+        offset = self.connect.offset(self.name)
+        return broken(now, before, position(offset), recall(self.source.settings.state_dir)), offset, now
 
     def _tend(self) -> None:
         """Look after the source's tables; register anew when a table is to be left out or taken in."""
@@ -168,21 +177,37 @@ class Watcher:
         if excluded.differs_from(self.excluded):
             self._register(excluded)
             self.log.info("tables left out", left_out=sorted(excluded.tables))
-        if self.shown is not None and self.shown[0] is State.RUNNING:
+        if self.shown is not None and self.shown[0] in (State.RUNNING, State.STALLED):
             self._recognise()
 
     def _recognise(self) -> None:
-        """Make sure that the source is still the one it was, and leave a new mark in it."""
-        problem, _, now = self._broken()
+        """Make sure that the source is still the one it was, and that its changes flow; leave a new mark in it."""
+        problem, offset, now = self._broken()
         if problem is not None:
             self._end(problem)
             return
+        self._see_that_it_flows(offset, now)
         remember(self.source.settings.state_dir, self.source.leave_mark())
         bound = self.source.settings.slot_wal_warn_mib
         if (now.held > bound * MIB) is not self.warned:
             self.warned = not self.warned
             say = self.log.warning if self.warned else self.log.info
             say("log held back", mib=now.held // MIB, warns_beyond_mib=bound, page=WAL_GROWS)
+
+    def _see_that_it_flows(self, offset: Mapping[str, Any] | None, now: SourceNow) -> None:
+        patience = self.flow.patience
+        flow, start_anew = self.flow.observe(offset, now.written, now.sent, time.monotonic())
+        if start_anew:
+            behind = now.written - (position(offset) or 0)
+            self.log.error("stalled", connector=self.name, seconds=patience, bytes_behind=behind,
+                           restart=flow.restarts, next=f"see {CAPTURE_STALLS}")  # fmt: skip
+            self.connect.restart(self.name, only_failed=False)
+            # A task that hangs doesn't end when it is told to, and would keep the slot.
+            if now.reader is not None:
+                self.source.part_with(now.reader)
+        elif self.flow.restarts and not flow.restarts:
+            self.log.info("flows again", connector=self.name, restarts=self.flow.restarts)
+        self.flow = flow
 
     def _show(self, state: State, error: str | None = None) -> None:
         now = (state, self.restarts.used, error)

@@ -27,7 +27,7 @@ class Kind:
 PROXIES = {
     "catalog": "between the mirror and the catalog",
     "s3": "between the mirror and the object store",
-    "registry": "between the mirror and the schema registry",
+    "registry": "between the mirror, or Connect, and the schema registry",
     "kafka": "between everything and Kafka",
     "source": "between capture and the source's database",
 }

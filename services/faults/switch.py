@@ -28,19 +28,19 @@ class Faults:
     """The faults of one stack. ``failpoints``: where its mirror looks for them."""
 
     def __init__(self, failpoints: Path, network: Network) -> None:
-        self._failpoints, self._network = failpoints, network
+        self._failpoints, self.network = failpoints, network
 
     def on(self, name: str, action: str = "kill") -> None:
         """Switch a fault on. ``action``: of a failpoint. Raises UnknownFault, UnknownFailpoint, NoProxies."""
         if name in NETWORK:
-            self._network.on(*NETWORK[name])
+            self.network.on(*NETWORK[name])
         else:
             arm(self._failpoints, _failpoint(name), action)
 
     def off(self, name: str) -> None:
         """Switch a fault off, whether or not it is on."""
         if name in NETWORK:
-            self._network.off(NETWORK[name][0])
+            self.network.off(NETWORK[name][0])
         else:
             disarm(self._failpoints, _failpoint(name))
 
@@ -48,7 +48,7 @@ class Faults:
         """All faults, and which are on."""
         found = [Fault(name, f"mirror: {says}", self._armed(name)) for name, says in FAILPOINTS.items()]
         try:
-            state = self._network.state()
+            state = self.network.state()
         except NoProxies:
             state = None
         for name, (proxy, kind) in NETWORK.items():

@@ -200,6 +200,9 @@ def _converter(side: str, capture: Capture) -> dict[str, str]:
         f"{registry}.find-latest": "false",
         f"{registry}.as-confluent": "true",
         f"{registry}.use-id": "contentId",
+        # The id of a schema never changes, so it isn't asked for anew every 30 seconds: while the registry is away,
+        # only schemas wait that the task hasn't met yet. The requests have no time limit (see services.capture.stalls).
+        f"{registry}.check-period-ms": str(24 * 60 * 60 * 1000),
         f"{registry}.headers.enabled": "false",
     }
 

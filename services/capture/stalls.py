@@ -1,0 +1,52 @@
+"""When a task that Connect calls running moves nothing any more, and is started anew. Pure.
+
+Connect knows only whether a task's thread lives, and one that waits for an answer which never comes lives for ever: the
+converter asks the schema registry without a time limit, so a connection that was lost without a word is enough. But
+what the connector stores as its position changes with all that it writes, and capture's marks have it always something
+to write.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+STALL_SECONDS = 120.0
+MAX_DOUBLINGS = 5
+
+
+@dataclass(frozen=True)
+class Flow:
+    """Since when the stored position, in the connector's own words, hasn't changed. Times are of one monotonic clock.
+
+    ``due``: a position of the log with changes before it that aren't stored; ``since``: when PostgreSQL was first seen
+    to have sent all up to there; ``restarts``: how often the task was started anew at this stored position.
+    """
+
+    stored: Mapping[str, Any] | None = None
+    due: int | None = None
+    since: float | None = None
+    restarts: int = 0
+
+    @property
+    def patience(self) -> float:
+        """For how long nothing may be stored: longer after each restart, since what hangs stays in Connect's memory."""
+        return STALL_SECONDS * 2.0 ** min(self.restarts, MAX_DOUBLINGS)
+
+    def observe(
+        self, stored: Mapping[str, Any] | None, written: int, sent: int | None, now: float
+    ) -> tuple["Flow", bool]:
+        """What becomes of it, and whether to start the task anew.
+
+        A mark must have been left since the last call, before the log was found to reach up to ``written``. ``sent``:
+        up to where PostgreSQL has sent the log; None while nobody reads it, as in a snapshot or between two attempts.
+        As long as PostgreSQL itself is busy with a large transaction, ``sent`` stays before its end, and nobody stalls.
+        """
+        if stored is None or stored != self.stored:
+            return Flow(stored), False
+        if sent is None:
+            return Flow(stored, restarts=self.restarts), False
+        due = written if self.due is None else self.due
+        since = now if self.since is None and sent >= due else self.since
+        if since is not None and now - since >= self.patience:
+            return Flow(stored, restarts=self.restarts + 1), True
+        return Flow(stored, due, since, self.restarts), False

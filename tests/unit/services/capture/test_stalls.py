@@ -1,0 +1,67 @@
+"""When a running task is started anew: looks at (stored, written, sent), 15 seconds apart, and at which it is done."""
+
+from itertools import pairwise
+
+import pytest
+
+from services.capture.stalls import MAX_DOUBLINGS, STALL_SECONDS, Flow
+
+EVERY = 15.0
+STORED = {"lsn": 100}
+FOR_LONG = 20
+
+Look = tuple[dict[str, int] | None, int, int | None]
+
+
+def looked(script: list[Look], flow: Flow | None = None) -> tuple[Flow, list[int]]:
+    flow, restarted = flow or Flow(), []
+    for number, (stored, written, sent) in enumerate(script):
+        flow, start_anew = flow.observe(stored, written, sent, number * EVERY)
+        if start_anew:
+            restarted.append(number)
+    return flow, restarted
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        pytest.param([({"lsn": n}, n + 9, n + 9) for n in range(FOR_LONG)], id="it moves"),
+        pytest.param([({"lsn": 7, "ts_usec": n}, n, n) for n in range(FOR_LONG)], id="inside one transaction"),
+        pytest.param([(None, 500 + n, 500 + n) for n in range(FOR_LONG)], id="nothing is stored yet"),
+        pytest.param([(STORED, 500 + n, None) for n in range(FOR_LONG)], id="nobody reads: a snapshot, a new attempt"),
+        pytest.param([(STORED, 500 + n, 300) for n in range(FOR_LONG)], id="PostgreSQL itself is busy"),
+        pytest.param([(STORED, 500 + n, 500 + n) for n in range(9)], id="not for long enough"),
+    ],
+)
+def test_a_task_that_works_is_left_alone(script: list[Look]) -> None:
+    flow, restarted = looked(script)
+    assert (flow.restarts, restarted) == (0, [])
+
+
+def test_a_task_that_writes_nothing_of_what_was_sent_is_started_anew() -> None:
+    flow, restarted = looked([(STORED, 500 + n, 500 + n) for n in range(FOR_LONG)])
+    # The first look is the first to see this position, the second one has a mark that isn't in it.
+    assert restarted == [1 + STALL_SECONDS / EVERY]
+    assert flow.restarts == 1
+
+
+def test_the_time_begins_when_all_is_sent() -> None:
+    late = 6
+    _, restarted = looked([(STORED, 500 + n, 900 if n >= late else 300) for n in range(FOR_LONG)])
+    assert restarted == [late + STALL_SECONDS / EVERY]
+
+
+def test_it_has_longer_after_each_restart_until_it_moves() -> None:
+    flow, restarted = looked([(STORED, 500 + n, 500 + n) for n in range(1000)])
+    # After a restart the next look notes anew what is due.
+    waits = [later - earlier for earlier, later in pairwise(restarted)]
+    assert waits[:MAX_DOUBLINGS] == [1 + 2**n * STALL_SECONDS / EVERY for n in range(1, MAX_DOUBLINGS + 1)]
+    assert set(waits[MAX_DOUBLINGS:]) <= {1 + 2**MAX_DOUBLINGS * STALL_SECONDS / EVERY}
+    moved, _ = flow.observe({"lsn": 101}, 2000, 2000, 1e6)
+    assert (moved.restarts, moved.patience) == (0, STALL_SECONDS)
+
+
+def test_a_restart_is_remembered_while_nobody_reads() -> None:
+    flow, _ = looked([(STORED, 500 + n, 500 + n) for n in range(FOR_LONG)])
+    between, _ = flow.observe(STORED, 600, None, 1000.0)
+    assert between.restarts == 1
