@@ -1,9 +1,10 @@
 """When a task that Connect calls running moves nothing any more, and is started anew. Pure.
 
 Connect knows only whether a task's thread lives, and one that waits for an answer which never comes lives for ever: the
-converter asks the schema registry without a time limit, so a connection that was lost without a word is enough. But
-what the connector stores as its position changes with all that it writes, and capture's marks have it always something
-to write.
+converter asks the schema registry without a time limit, so a connection that was lost without a word is enough. Or it
+lives although nobody reads the log any more (Debezium's streaming ends without an error when its report of a position
+fails). But what the connector stores as its position changes with all that it writes, and capture's marks have it
+always something to write.
 """
 
 from collections.abc import Mapping
@@ -19,7 +20,8 @@ class Flow:
     """Since when the stored position, in the connector's own words, hasn't changed. Times are of one monotonic clock.
 
     ``due``: a position of the log with changes before it that aren't stored; ``since``: when PostgreSQL was first seen
-    to have sent all up to there; ``restarts``: how often the task was started anew at this stored position.
+    to have sent all up to there, or to send to nobody; ``restarts``: how often the task was started anew with the same
+    position stored.
     """
 
     stored: Mapping[str, Any] | None = None
@@ -38,15 +40,13 @@ class Flow:
         """What becomes of it, and whether to start the task anew.
 
         A mark must have been left since the last call, before the log was found to reach up to ``written``. ``sent``:
-        up to where PostgreSQL has sent the log; None while nobody reads it, as in a snapshot or between two attempts.
-        As long as PostgreSQL itself is busy with a large transaction, ``sent`` stays before its end, and nobody stalls.
+        up to where PostgreSQL has sent the log; None while nobody reads it, as in the initial snapshot, which may take
+        hours. As long as PostgreSQL itself is busy with a large transaction, ``sent`` stays before its end.
         """
-        if stored is None or stored != self.stored:
+        if stored is None or stored != self.stored or ("snapshot" in stored and not stored.get("snapshot_completed")):
             return Flow(stored), False
-        if sent is None:
-            return Flow(stored, restarts=self.restarts), False
         due = written if self.due is None else self.due
-        since = now if self.since is None and sent >= due else self.since
+        since = now if self.since is None and (sent is None or sent >= due) else self.since
         if since is not None and now - since >= self.patience:
             return Flow(stored, restarts=self.restarts + 1), True
         return Flow(stored, due, since, self.restarts), False
