@@ -3,8 +3,10 @@
 import json
 import os
 import random
+import re
 import shlex
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -20,7 +22,7 @@ import psycopg
 from confluent_kafka import Producer
 from dotenv import dotenv_values
 from pyiceberg.catalog import Catalog, load_catalog
-from tenacity import retry, retry_if_result, stop_after_delay, wait_fixed
+from tenacity import RetryError, retry, retry_if_result, stop_after_delay, wait_fixed
 from typer.testing import CliRunner
 
 from pipelines import failpoints
@@ -41,6 +43,9 @@ PORTS = (
     "CONNECT", "CATALOG", "LINEAGE", "SPARK_UI", "SPARK_MASTER", "SPARK_MASTER_UI", "SPARK_WORKER_UI", "FAULTS",
     "FAULTS_CATALOG", "FAULTS_OBJECT_STORE", "FAULTS_SCHEMA_REGISTRY", "FAULTS_KAFKA", "FAULTS_SOURCE_DB",
 )  # fmt: skip
+# The last of what a JVM prints when it is asked for its threads, and those of a connector's task.
+DUMPED = "JNI global refs"
+CAPTURES_THREADS = r'"[^"]*(task-thread|debezium|kafka-producer)'
 PROXIES, CLUSTER = "infra/faults/proxies.yml", "infra/spark/cluster.yml"
 # What a condition may take on a machine that is much slower, or busy with other things.
 WAIT_SECONDS = 600
@@ -435,14 +440,37 @@ class Stack:
             return found.fetchone() == (True,)
 
     def diagnosis(self) -> str:
-        """What a person would look at first when a test has failed: the services, and the ends of the logs."""
-        parts = []
-        names = ("mirror", "capture", "connect", "spark-master", "spark-worker")
-        logs = (["logs", name, "--lines", "40"] for name in names)
-        for command in (["status"], *logs):
-            shown = self._run([PYTHON, "-m", "services.runner", *command], WAIT_SECONDS, ok=tuple(range(256)))
-            parts.append("\n".join([" ".join(command), *(line[:600] for line in shown.splitlines())]))
-        return "\n\n".join(parts)
+        """What a person would look at first when a test has failed: the services, the ends of the logs, and what
+        capture's task waits for.
+        """
+        names = ("capture", "connect", "mirror", "spark-master", "spark-worker")
+        commands = (["status"], *(["logs", name, "--lines", "40"] for name in names))
+        shown = {" ".join(command): self._shown(command) for command in commands}
+        parts = {"threads of connect": self._threads_of_connect(), **shown}
+        return "\n\n".join("\n".join([name, *lines]) for name, lines in parts.items())
+
+    def _shown(self, command: list[str]) -> list[str]:
+        """What the runner prints, without the frames of stack traces, which would leave no room for what matters."""
+        lines = self._run([PYTHON, "-m", "services.runner", *command], WAIT_SECONDS, ok=tuple(range(256))).splitlines()
+        return [line[:400] for line in lines if "\tat " not in line]
+
+    def _threads_of_connect(self) -> list[str]:
+        """What the threads that capture runs in are doing, as Connect's JVM says when it is asked by a signal."""
+        try:
+            if self.runner == "compose":
+                self.bash("docker compose exec -T connect /bin/sh -c 'kill -QUIT -1'")
+            else:
+                for process in self.processes("connect"):
+                    if process.name() == "java":
+                        process.send_signal(signal.SIGQUIT)
+            logs = [PYTHON, "-m", "services.runner", "logs", "connect", "--lines", "3000"]
+            wait_until(lambda: DUMPED in self._run(logs, WAIT_SECONDS), seconds=30)
+            dump = self._run(logs, WAIT_SECONDS).rpartition("Full thread dump")[2]
+        except (AssertionError, RetryError, StopIteration, psutil.Error) as error:
+            return [f"not known: {type(error).__name__}: {str(error)[:400]}"]
+        threads = [re.sub(r"^[^\n]*?\| ", "", line) for line in dump.splitlines()]
+        blocks = [block for block in "\n".join(threads).split("\n\n") if re.match(CAPTURES_THREADS, block)]
+        return [line[:200] for block in blocks for line in [*block.splitlines()[:16], ""]]
 
     def _run(self, command: list[str], timeout: float, ok: tuple[int, ...] = (0,)) -> str:
         done = subprocess.run(
