@@ -67,11 +67,13 @@ class Network:
         found = self._ask("GET", "/proxies")
         return {name: _kind(found[name]) for name in PROXIES}
 
-    def redirect(self, proxy: str, upstream: str) -> str:
-        """Send what a proxy takes to another address; where it went before."""
-        before = str(self._ask("GET", f"/proxies/{proxy}")["upstream"])
+    def upstream(self, proxy: str) -> str:
+        """Where a proxy sends what it takes."""
+        return str(self._ask("GET", f"/proxies/{proxy}")["upstream"])
+
+    def redirect(self, proxy: str, upstream: str) -> None:
+        """Send what a proxy takes to another address; its connections end."""
         self._ask("POST", f"/proxies/{proxy}", {"upstream": upstream})
-        return before
 
     def _ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
         try:
