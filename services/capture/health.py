@@ -55,6 +55,14 @@ def touch(state_dir: Path) -> None:
 def read(state_dir: Path) -> Health | None:
     """What the service last wrote, if it can be read from here."""
     try:
-        return Health.model_validate_json((state_dir / FILE).read_text(encoding="utf-8"))
-    except (OSError, ValidationError):
+        return parsed((state_dir / FILE).read_text(encoding="utf-8"))
+    except OSError:
+        return None
+
+
+def parsed(text: str | None) -> Health | None:
+    """What the service last wrote, from the file's text; None if that isn't it."""
+    try:
+        return None if text is None else Health.model_validate_json(text)
+    except ValidationError:
         return None

@@ -39,9 +39,10 @@ class Flow:
     ) -> tuple["Flow", bool]:
         """What becomes of it, and whether to start the task anew.
 
-        A mark must have been left since the last call, before the log was found to reach up to ``written``. ``sent``:
-        up to where PostgreSQL has sent the log; None while nobody reads it, as in the initial snapshot, which may take
-        hours. As long as PostgreSQL itself is busy with a large transaction, ``sent`` stays before its end.
+        ``stored`` and ``written``, the end of the log, were looked at, then a mark was left, then this is called: so
+        the log that the next call knows of has more than is ``stored`` now. ``sent``: up to where PostgreSQL has sent
+        the log; None while nobody reads it, as in the initial snapshot, which may take hours. As long as PostgreSQL
+        itself is busy with a large transaction, ``sent`` stays before its end.
         """
         if stored is None or stored != self.stored or ("snapshot" in stored and not stored.get("snapshot_completed")):
             return Flow(stored), False

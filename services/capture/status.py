@@ -28,7 +28,7 @@ class CaptureReport(BaseModel):
 
     ``tables`` names every table of the captured schemas and what becomes of it, in the words of
     :class:`~pipelines.sources.postgres.capture_tables.Mode`, with a reason where it isn't simply keyed.
-    ``restarts_used`` is None where the service's state can't be read from here.
+    ``restarts_used`` is None where what the service last said isn't known.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -52,14 +52,14 @@ class CaptureReport(BaseModel):
         return self.error is None and self.connector == "RUNNING" and self.slot.startswith("active")
 
 
-def report(settings: StatusSettings | None = None) -> CaptureReport:
-    """Look at the connector and the source now.
+def report(settings: StatusSettings | None = None, seen: health.Health | None = None) -> CaptureReport:
+    """Look at the connector and the source now. ``seen``: what the service last said, where the caller knows it.
 
     Raises NotConfigured; psycopg.Error when the source doesn't answer. A Connect that doesn't answer is reported.
     """
     settings = settings or StatusSettings.load()
+    seen = seen or health.read(settings.state_dir)
     connector, tasks, error = _connector(settings)
-    seen = health.read(settings.state_dir)
     with psycopg.connect(
         settings.conninfo(settings.source_db_owner, settings.shop_password, APPLICATION)
     ) as connection:

@@ -186,8 +186,8 @@ class Watcher:
         if problem is not None:
             self._end(problem)
             return
-        self._see_that_it_flows(offset, now)
         remember(self.source.settings.state_dir, self.source.leave_mark())
+        self._see_that_it_flows(offset, now)
         bound = self.source.settings.slot_wal_warn_mib
         if (now.held > bound * MIB) is not self.warned:
             self.warned = not self.warned

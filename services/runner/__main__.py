@@ -148,10 +148,11 @@ def status(
 ) -> None:
     """Show health, ports, memory and uptime of every service. Exit code 1 if anything is not as it should be."""
     with _explained():
-        stack = _current(_checkout(directory)).status()
+        runner = _current(_checkout(directory))
+        stack = runner.status()
         # Only where there is one to ask about.
         running = {service.name for service in stack.services if service.state != "stopped"}
-        captured = capture.look() if "capture" in running else None
+        captured = capture.look(runner) if "capture" in running else None
         verified = verifier.look() if "verifier" in running else None
     if as_json:
         said = {"capture": capture.as_json(captured), "verifier": verifier.as_json(verified)}

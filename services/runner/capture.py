@@ -11,18 +11,20 @@ from rich.table import Table
 
 if TYPE_CHECKING:
     from services.capture.status import CaptureReport
+    from services.runner.protocol import Runner
 
 MIB = 1024**2
 
 
-def look() -> CaptureReport | str:
+def look(runner: Runner) -> CaptureReport | str:
     """Return capture's report, or in one line why there is none."""
     # Here, because nothing else of the runner needs what capture imports.
+    from services.capture import health
     from services.capture.status import report
     from services.errors import LakehouseError
 
     try:
-        return report()
+        return report(seen=health.parsed(runner.kept("capture", health.FILE)))
     except (LakehouseError, psycopg.Error, OSError, ValueError) as error:
         return " ".join(str(error).split())[:200] or type(error).__name__
 

@@ -170,6 +170,16 @@ class ComposeRunner:
             self._pause(POLL)
         raise ServiceFailedError(service, f"did not come back within {patience:.0f} s")
 
+    def kept(self, service: str, file: str) -> str | None:
+        """See `Runner.kept`."""
+        container, folder = self._containers().get(service), self._stack.services[service].environment.get("STATE_DIR")
+        if container is None or container.state != "running" or folder is None:
+            return None
+        try:
+            return self._docker.run("exec", container.id, "cat", f"{folder}/{file}")
+        except RunnerError:
+            return None
+
     def status(self) -> StackReport:
         """See `Runner.status`."""
         found = self._containers()

@@ -183,6 +183,13 @@ class ProcessRunner:
             waiting.healthy()
         return Killed(service=service, pid=program.pid, new_pid=new, seconds=time.monotonic() - began)
 
+    def kept(self, service: str, file: str) -> str | None:
+        """See `Runner.kept`."""
+        try:
+            return (self._checkout.data / service / file).read_text(encoding="utf-8")
+        except OSError:
+            return None
+
     def status(self) -> StackReport:
         """See `Runner.status`."""
         programs = self._supervisor.programs()

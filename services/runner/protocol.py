@@ -36,5 +36,8 @@ class Runner(Protocol):
     def status(self) -> StackReport:
         """Look at every service now."""
 
+    def kept(self, service: str, file: str) -> str | None:
+        """Return the text of a small file that a running service keeps in its state; None if it has none."""
+
     def logs(self, service: str | None = None, follow: bool = False, lines: int = 100) -> int:
         """Print the last lines of a service's log, or of all; return the exit code."""

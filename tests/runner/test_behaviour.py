@@ -61,6 +61,16 @@ def test_a_killed_server_comes_back(tiny: Tiny) -> None:
     assert (report.state, report.restarts, report.pid) == ("healthy", 1, killed.new_pid)
 
 
+def test_what_a_service_keeps_in_its_state_can_be_read(tiny: Tiny) -> None:
+    keeper = server("keeper", environment={"STATE_DIR": "/work/.lakehouse/data/keeper"})
+    keeper["command"][-1] = 'mkdir -p "$$STATE_DIR"; echo 42 >"$$STATE_DIR/answer"; ' + keeper["command"][-1]
+    tiny.write({"keeper": keeper, "other": server("other")})
+    tiny.runner.up()
+    assert tiny.runner.kept("keeper", "answer") == "42\n"
+    assert tiny.runner.kept("keeper", "question") is None
+    assert tiny.runner.kept("other", "answer") is None
+
+
 def test_down_stops_dependents_first_and_keeps_state(tiny: Tiny) -> None:
     tiny.write({"a": server("a"), "b": server("b", {"a": HEALTHY})})
     tiny.runner.up()
