@@ -26,7 +26,7 @@ TEND_SECONDS = 15.0
 CONNECT_SECONDS = 180.0
 MIB = 1024**2
 CAPTURE_STALLS = "infra/runbooks/capture-stalls.md"
-STALLED = f"the task runs, but has written nothing for minutes; it was started anew ({{}} times): see {CAPTURE_STALLS}"
+STALLED = f"the task runs, but has written nothing for minutes; restarts so far: {{}}; see {CAPTURE_STALLS}"
 
 _NOTHING_LEFT_OUT = LeftOut(frozenset(), frozenset(), frozenset())
 

@@ -45,7 +45,7 @@ PORTS = (
 )  # fmt: skip
 # The last of what a JVM prints when it is asked for its threads, and those of a connector's task.
 DUMPED = "JNI global refs"
-CAPTURES_THREADS = r'"[^"]*(task-thread|debezium|kafka-producer)'
+CAPTURES_THREADS = r'"[^"]*(task-thread|debezium|connector-producer)'
 PROXIES, CLUSTER = "infra/faults/proxies.yml", "infra/spark/cluster.yml"
 # What a condition may take on a machine that is much slower, or busy with other things.
 WAIT_SECONDS = 600
@@ -444,12 +444,11 @@ class Stack:
         capture's task waits for.
         """
         names = ("capture", "connect", "mirror", "spark-master", "spark-worker")
-        commands = (["status"], *(["logs", name, "--lines", "40"] for name in names))
-        shown = {" ".join(command): self._shown(command) for command in commands}
-        parts = {"threads of connect": self._threads_of_connect(), **shown}
+        parts = {"status": self._shown("status"), "threads of connect": self._threads_of_connect()}
+        parts |= {f"logs of {name}": self._shown("logs", name, "--lines", "40") for name in names}
         return "\n\n".join("\n".join([name, *lines]) for name, lines in parts.items())
 
-    def _shown(self, command: list[str]) -> list[str]:
+    def _shown(self, *command: str) -> list[str]:
         """What the runner prints, without the frames of stack traces, which would leave no room for what matters."""
         lines = self._run([PYTHON, "-m", "services.runner", *command], WAIT_SECONDS, ok=tuple(range(256))).splitlines()
         return [line[:400] for line in lines if "\tat " not in line]
