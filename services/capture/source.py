@@ -171,6 +171,6 @@ _LOOK = f"""
 SELECT (SELECT system_identifier::text FROM pg_control_system()), b.mark::text, b.mark_before::text,
        (pg_current_wal_insert_lsn() - '0/0')::bigint, s.slot_name IS NOT NULL, s.wal_status,
        (s.confirmed_flush_lsn - '0/0')::bigint, coalesce(pg_current_wal_lsn() - s.restart_lsn, 0)::bigint,
-       r.pid, (r.sent_lsn - '0/0')::bigint
+       s.active_pid, (r.sent_lsn - '0/0')::bigint
 FROM {HEARTBEAT_TABLE} b LEFT JOIN pg_replication_slots s ON s.slot_name = %s
 LEFT JOIN pg_stat_replication r ON r.pid = s.active_pid AND r.state <> 'startup'""".encode()

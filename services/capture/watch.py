@@ -202,12 +202,12 @@ class Watcher:
             self.log.error("stalled", connector=self.name, seconds=patience, bytes_behind=behind,
                            restart=flow.restarts, next=f"see {CAPTURE_STALLS}")  # fmt: skip
             self.connect.restart(self.name, only_failed=False)
-            # A task that hangs doesn't end when it is told to, and would keep the slot.
-            if now.reader is not None:
-                self.source.part_with(now.reader)
         elif self.flow.restarts and not flow.restarts:
             self.log.info("flows again", connector=self.name, restarts=self.flow.restarts)
         self.flow = flow
+        # A task that hangs doesn't end when it is told to, and would keep the slot.
+        if start_anew and now.reader is not None:
+            self.source.part_with(now.reader)
 
     def _show(self, state: State, error: str | None = None) -> None:
         now = (state, self.restarts.used, error)
