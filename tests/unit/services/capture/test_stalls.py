@@ -14,8 +14,8 @@ FOR_LONG = 20
 Look = tuple[dict[str, int | str] | None, int, int | None]
 
 
-def looked(script: list[Look], flow: Flow | None = None) -> tuple[Flow, list[int]]:
-    flow, restarted = flow or Flow(), []
+def looked(script: list[Look]) -> tuple[Flow, list[int]]:
+    flow, restarted = Flow(), []
     for number, (stored, written, sent) in enumerate(script):
         flow, start_anew = flow.observe(stored, written, sent, number * EVERY)
         if start_anew:
