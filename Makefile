@@ -62,7 +62,7 @@ bench: dev ## This mirror and its peers on the same topics, compared (FULL=1 the
 	@$(VENV)/python -m tests.bench $(if $(FULL),--size full) --systems '$(SYSTEMS)' --workloads '$(WORKLOADS)' $(if $(RUNS),--runs $(RUNS)) $(if $(SEED),--seed $(SEED))
 
 ## Development
-.PHONY: test test-integration test-mirror test-unit test-compose test-runner test-model test-chaos chaos check lint format lock env setup dev
+.PHONY: test test-integration test-mirror test-unit test-compose test-runner test-model test-chaos chaos check lint format lock reference env setup dev
 test: dev ## All tests (needs no running stack; starts what it needs)
 	@$(TOOLCHAIN) preflight --runner process
 	@$(TOOLCHAIN) install
@@ -103,6 +103,9 @@ format: dev ## Format the code
 lock: dev ## Compile requirements*.in into lock files with hashes (needs uv)
 	@uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -o requirements.lock requirements.in
 	@uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -o requirements-dev.lock requirements-dev.in
+
+reference: dev ## Write docs/reference/commands.md anew, from --help
+	@$(VENV)/python -m services.cli.reference
 
 env: ## Write .env with generated secrets, or add to it what is missing
 	@$(TOOLCHAIN) env

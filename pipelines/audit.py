@@ -75,7 +75,7 @@ class Audit:
         raise NotPublished(
             f"{name} isn't published, because its contract lets nobody see what breaks it: {_said(run)}. Readers have"
             " what was before. Mend the rows in the source, or change the contract and have the mirror read it"
-            " (`make up`)."
+            " (`make up`). See infra/runbooks/contract-broken.md"
         )
 
 

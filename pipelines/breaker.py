@@ -30,5 +30,6 @@ def check(letters: DataFrame, topic: str, records: int, share: float, accepted: 
     told = ", ".join(f"{count:,} {reason}" for reason, count in sorted(reasons.items(), key=lambda item: -item[1]))
     raise StopPipeline(
         f"{dead:,} of {records:,} records of {topic} would become dead letters ({told}). None was written. If they are"
-        f' to be, run `lakehouse dlq accept {topic} --because "..."`; else mend the cause, and the table goes on.'
+        f' to be, run `lakehouse dlq accept {topic} --because "..."`; else mend the cause, and the table goes on'
+        " (infra/runbooks/dead-letters.md)."
     )

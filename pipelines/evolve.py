@@ -243,7 +243,7 @@ def _drop_unkeyed(session: SparkSession, table: LakeTable, keys: Sequence[str], 
         raise StopPipeline(
             f"rows of {table.sql_name} have no value in {', '.join(keys)}, the key in the source now: they wait in"
             " dead letters (`lakehouse dlq list`), or the column is new and no event tells its values. Deal with the"
-            f" letters, or run `lakehouse resync {source}`."
+            f" letters, or run `lakehouse resync {source}` (infra/runbooks/schema-change.md)."
         )
     commit(session, f"DELETE FROM {table.sql_name} WHERE {unkeyed}", {"lakehouse.rekey": ", ".join(keys)})
 
@@ -269,7 +269,7 @@ def _refuse(table: LakeTable, differences: Sequence[str]) -> None:
             f"the source changed the schema of {table.sql_name} in a way that can't be followed:"
             f" {'; '.join(differences)}. Nothing of this batch was merged into it. Undo the change in the source, or"
             " let the table follow it (pipelines/specs), or drop it from the lake to have it mirrored anew from its"
-            " topic (README, Trouble)."
+            " topic (infra/runbooks/schema-change.md)."
         )
 
 

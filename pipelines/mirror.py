@@ -116,7 +116,7 @@ def _run(
         alive.touch()
         if attendance.none():
             log.error("no_executors", seconds=ABSENT_SECONDS,
-                      next="the same process anew; if that has none either, see to Spark's master and workers",
+                      next="the same process anew; if that has none either, see infra/runbooks/lag-grows.md",
                       why="Spark's cluster has none to give, or doesn't know this application any more")  # fmt: skip
             abandon(spark, 1)
         if done.is_set():

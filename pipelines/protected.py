@@ -78,7 +78,7 @@ class Protected:
             raise StopPipeline(
                 f"{self._contract.source_name} can't be protected as its contract says: {'; '.join(wrong)}. Nothing of"
                 " this batch was merged into it. Change the contract, and have the mirror read it"
-                " (`make up`)."
+                " (`make up`). See infra/runbooks/protection-changed.md"
             )
 
     def _wrong(self, columns: Sequence[SourceColumn], keys: Sequence[str]) -> Iterable[str]:

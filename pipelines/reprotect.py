@@ -60,7 +60,8 @@ class Reprotect:
         if stuck:
             raise StopPipeline(
                 f"{', '.join(stuck)} of {table.sql_name} can't be protected anew, because the table is partitioned by"
-                " it, or was: drop the table from the lake to have it mirrored anew (README, Trouble)."
+                " it, or was: drop the table from the lake to have it mirrored anew"
+                " (infra/runbooks/protection-changed.md)."
             )
         comments, changes, columns = table.comments, [], []
         for old in wrong:
@@ -99,7 +100,8 @@ def _refuse(table: LakeTable, wait: list[str], was: dict[str, Entry], wrong: dic
     raise StopPipeline(
         f"the contract of {source} protects columns otherwise than rows of {table.sql_name} have them:"
         f" {'; '.join(_told(old, was.get(old), wrong[old]) for old in wait)}. Nothing was merged. Run `lakehouse resync"
-        f" {source}`: the columns are emptied, and every row is read again. Or put the contract back as it was."
+        f" {source}`: the columns are emptied, and every row is read again. Or put the contract back as it was"
+        " (infra/runbooks/protection-changed.md)."
     )
 
 

@@ -13,15 +13,15 @@ from markdown_it.token import Token
 CHECKOUT = Path(__file__).resolve().parents[1]
 # Folders that hold what was installed or made.
 FOREIGN = {".git", ".lakehouse", ".venv", "node_modules", ".pytest_cache", ".ruff_cache", ".mypy_cache"}
-# `<!-- test: tests/…::test_… -->` before a block names the test that runs its commands.
-MARK = re.compile(r"<!--\s*test:\s*(\S+)\s*-->")
+# Names the test that runs the commands of the next block (`test`), or of every block of the page (`tests`).
+MARK = re.compile(r"<!--\s*(tests?):\s*(\S+)\s*-->")
 ID = re.compile(r"""\b(?:id|name)=["']([^"']+)["']""")
 SHELLS = ("sh", "bash", "console")
 
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block. ``line``: where it begins, from 1; ``test``: the test that a mark before it names."""
+    """A fenced block. ``line``: where it begins, from 1; ``test``: the test that runs its commands, by a mark."""
 
     line: int
     language: str
@@ -111,9 +111,10 @@ def _code(tokens: Iterable[Token]) -> Iterator[tuple[int, str]]:
 
 
 def _blocks(tokens: Iterable[Token]) -> Iterator[Block]:
-    test = None
+    of_page = of_next = None
     for token in tokens:
         if token.type == "fence":
-            yield Block((token.map or [0])[0] + 1, token.info.strip(), token.content, test)
+            yield Block((token.map or [0])[0] + 1, token.info.strip(), token.content, of_next or of_page)
         mark = MARK.search(token.content) if token.type == "html_block" else None
-        test = mark[1] if mark else None
+        of_next = mark[2] if mark and mark[1] == "test" else None
+        of_page = mark[2] if mark and mark[1] == "tests" else of_page

@@ -25,7 +25,7 @@ TICK_SECONDS = 2.0
 TEND_SECONDS = 15.0
 CONNECT_SECONDS = 180.0
 MIB = 1024**2
-CAPTURE_STALLS = "infra/runbooks/capture-stalls.md"
+CAPTURE_STALLS, CONNECTOR_FAILED = "infra/runbooks/capture-stalls.md", "infra/runbooks/connector-failed.md"
 STALLED = f"the task runs, but has written nothing for minutes; restarts so far: {{}}; see {CAPTURE_STALLS}"
 
 _NOTHING_LEFT_OUT = LeftOut(frozenset(), frozenset(), frozenset())
@@ -126,7 +126,7 @@ class Watcher:
         elif action is Action.GIVE_UP:
             self.log.error(
                 "gave up", connector=self.name, restarts=MAX_RESTARTS, error=state.failed,
-                next="see `make logs s=connect`, mend the cause, then `make kill s=capture` to try again",
+                next=f"see {CONNECTOR_FAILED} and `make logs s=connect`, mend the cause, then `make kill s=capture`",
             )  # fmt: skip
         self.restarts = restarts
         where = _where(state, self.restarts)

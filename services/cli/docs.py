@@ -25,7 +25,9 @@ app = typer.Typer(rich_markup_mode="markdown")
 
 @app.command("docs", help=HELP)
 def docs(
-    folder: Annotated[Path, typer.Option("--out", help="Where to; what is there is replaced.")] = DIRECTORY,
+    folder: Annotated[
+        Path, typer.Option("--out", help="Where to; what is there is replaced.", show_default=".lakehouse/docs")
+    ] = DIRECTORY,
     runs: Annotated[int, typer.Option(min=1, help="How many runs of each table, the newest.")] = 5,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:

@@ -155,7 +155,7 @@ class Verifier:
             "the lake differs from its source", table=table.table, rows=finding.count, problems=finding.problems,
             keys={kind: [k for k, of in finding.keys.items() if of == kind][:KEYS_LOGGED] for kind in kinds},
             found=finding.found.lsn, snapshot=finding.found.snapshot_id,
-            next=f"see `lakehouse verify --continuous` and `lakehouse dlq list`, then `lakehouse heal {table.table}`",
+            next=f"see infra/runbooks/lake-differs.md, then `lakehouse dlq list` and `lakehouse heal {table.table}`",
         )  # fmt: skip
 
     def _differences_changed(self) -> bool:
