@@ -5,6 +5,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 from markdown_it import MarkdownIt
@@ -62,9 +63,7 @@ def page(path: Path, root: Path = CHECKOUT) -> Page:
 def parsed(path: Path, text: str) -> Page:
     """One page, from its text."""
     tokens = MarkdownIt().enable("table").parse(text)
-    headings = tuple(
-        inline.content for opening, inline in zip(tokens, tokens[1:], strict=False) if opening.type == "heading_open"
-    )
+    headings = tuple(inline.content for opening, inline in pairwise(tokens) if opening.type == "heading_open")
     return Page(
         path, text,
         anchors=frozenset({*slugs(headings), *ID.findall(text)}),

@@ -21,9 +21,7 @@ from services.verify.settings import StackSettings
 
 app = typer.Typer(help="Contracts of tables.", no_args_is_help=True, rich_markup_mode="markdown")
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
-Folder = Annotated[
-    Path, typer.Option("--in", help="The folder of contract files.", show_default="quality/contracts")
-]
+Folder = Annotated[Path, typer.Option("--in", help="The folder of contract files.", show_default="quality/contracts")]
 TableName = Annotated[str, typer.Argument(metavar="TABLE", help="`orders` or `public.orders`.")]
 
 INIT_HELP = """Write the contract that a table could have today, as a draft in the Open Data Contract Standard.

@@ -1,4 +1,4 @@
-"""docs/guides: their commands are run as they stand there, and what they print is held against them."""
+"""The README's and the guides' commands are run as they stand there, and what they print is held against them."""
 
 import shutil
 from pathlib import Path
@@ -15,14 +15,22 @@ TEST = "tests/integration/test_guides.py::test_a_guide_goes_as_it_is_written"
 GUIDES = [path for path in paths() if any(block.test == TEST for block in page(path).commands)]
 
 
+@pytest.fixture(scope="module")
+def loaded(stack: Stack) -> Stack:
+    """A stack with a small shop in it."""
+    stack.run_shop("load", "--scale", "0.01")
+    stack.lakehouse("wait", "--timeout", "600")
+    return stack
+
+
 @pytest.mark.parametrize("path", GUIDES, ids=lambda path: path.stem)
-def test_a_guide_goes_as_it_is_written(stack: Stack, path: Path) -> None:
+def test_a_guide_goes_as_it_is_written(loaded: Stack, path: Path) -> None:
     walked = steps(path, TEST)
     try:
-        printed = outputs(stack.bash(script(walked)))
+        printed = outputs(loaded.bash(script(walked)))
     finally:
-        stack.sql("DROP TABLE IF EXISTS suppliers")
-        shutil.rmtree(stack.folder / ".lakehouse/drafts", ignore_errors=True)
+        loaded.sql("DROP TABLE IF EXISTS suppliers")
+        shutil.rmtree(loaded.folder / ".lakehouse/drafts", ignore_errors=True)
     assert len(printed) == len(walked)
     for step, said in zip(walked, printed, strict=True):
         lacks = lacking(step.shown, said) if step.shown else None

@@ -130,7 +130,9 @@ def test_every_key_of_a_batch_s_line_is_described() -> None:
 
 
 def test_calls_of_a_log_are_found_and_no_others() -> None:
-    text = "self._log.info('a', b=1, **c)\nlog.error('d', exc_info=e)\nmath.log('f')\nlogging.getLogger('g')\nsay('h')\n"
+    text = (
+        "self._log.info('a', b=1, **c)\nlog.error('d', exc_info=e)\nmath.log('f')\nlogging.getLogger('g')\nsay('h')\n"
+    )
     assert [(line.level, line.event, set(line.keys)) for line in lines(text, "t")] == [
         ("info", "a", {"b"}), ("error", "d", set()), ("say", "h", set()),
     ]  # fmt: skip
