@@ -21,7 +21,7 @@ from pyiceberg.expressions import AlwaysTrue, BooleanExpression, GreaterThanOrEq
 from pyiceberg.schema import Schema
 from pyiceberg.types import NestedField, StringType, TimestamptzType
 
-from pipelines.deadletters import NAMESPACE
+from pipelines.dead_letters.store import NAMESPACE
 from services.verify.lake import own_table
 
 TABLE = "audit"

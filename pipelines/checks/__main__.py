@@ -8,14 +8,15 @@ import time
 
 from structlog.stdlib import BoundLogger
 
-from pipelines import evolve, spec
 from pipelines.checks.jobs import JOBS, Job
 from pipelines.checks.record import Record, Run
 from pipelines.checks.run import Checker
+from pipelines.evolve import follow as evolve
 from pipelines.log import json_log
-from pipelines.session import leave, start_session
 from pipelines.settings import MirrorSettings
-from pipelines.spec import SpecError
+from pipelines.spark.session import leave, start_session
+from pipelines.specs import load as spec
+from pipelines.specs.load import SpecError
 from quality import odcs
 from quality.errors import ContractError
 

@@ -9,11 +9,11 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from pipelines.catalog import Lake, optional_columns
-from pipelines.deadletters import NAMESPACE
-from pipelines.frames import given
-from pipelines.identifiers import literal
-from pipelines.ledger import Positions, positions_of, told
+from pipelines.dead_letters.store import NAMESPACE
+from pipelines.lake.catalog import Lake, optional_columns
+from pipelines.ledger.entries import Positions, positions_of, told
+from pipelines.spark.dataframes import given
+from pipelines.sql import literal
 from quality.validate import Result
 
 RUNS, RESULTS, REQUESTS = "check_runs", "checks", "check_requests"

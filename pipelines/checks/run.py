@@ -14,17 +14,17 @@ from datetime import UTC, datetime
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from pipelines import ledger
-from pipelines.catalog import Lake
 from pipelines.checks.record import Last, Run
 from pipelines.errors import in_a_line
-from pipelines.frames import persisted
-from pipelines.iceberg import LakeTable
-from pipelines.identifiers import quote_path
-from pipelines.ledger import Positions
-from pipelines.merge import before
-from pipelines.protected import entries
-from pipelines.session import CATALOG
+from pipelines.lake.catalog import Lake
+from pipelines.lake.table import LakeTable
+from pipelines.ledger import entries as ledger
+from pipelines.ledger.entries import Positions
+from pipelines.merge.statement import before
+from pipelines.protection.columns import entries
+from pipelines.spark.dataframes import persisted
+from pipelines.spark.session import CATALOG
+from pipelines.sql import quote_path
 from quality.contract import Contract
 from quality.suites import Expectation, suite
 from quality.validate import Result, Validation, validate

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 
 from pyspark.sql import SparkSession
 
-from pipelines.evolve import KEY_COLUMNS
-from pipelines.iceberg import LakeTable
-from pipelines.layout import GRANULARITY, Layout, Term
+from pipelines.evolve.follow import KEY_COLUMNS
+from pipelines.lake.table import LakeTable
 from pipelines.maintenance import plan, work
 from pipelines.maintenance.health import Health, health
 from pipelines.maintenance.plan import (
@@ -23,8 +22,9 @@ from pipelines.maintenance.plan import (
     Asked,
     Due,
 )
-from pipelines.maintenance.policy import Upkeep, after_backlog
 from pipelines.maintenance.work import ARRIVAL_BYTES, PIECE_BYTES, Done
+from pipelines.specs.layout import GRANULARITY, Layout, Term
+from pipelines.specs.upkeep import Upkeep, after_backlog
 
 
 @dataclass(frozen=True)

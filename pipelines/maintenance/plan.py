@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
 
-from pipelines.layout import BY_FILE, TOGETHER, Layout, Term
 from pipelines.maintenance.health import MIB, Health
-from pipelines.maintenance.policy import Upkeep
+from pipelines.specs.layout import BY_FILE, TOGETHER, Layout, Term
+from pipelines.specs.upkeep import Upkeep
 
 COMPACT, MANIFESTS, EXPIRE, ORPHANS = "compact", "rewrite manifests", "expire", "remove orphans"
 STATISTICS = "count values"

@@ -6,11 +6,11 @@ from datetime import UTC, datetime
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 
-from pipelines.catalog import Lake, optional_columns
-from pipelines.deadletters import NAMESPACE
-from pipelines.frames import given
+from pipelines.dead_letters.store import NAMESPACE
+from pipelines.lake.catalog import Lake, optional_columns
 from pipelines.maintenance.keeper import Task
 from pipelines.maintenance.plan import Asked, Due
+from pipelines.spark.dataframes import given
 
 HISTORY, REQUESTS = "maintenance", "maintenance_requests"
 PATIENCE_MINUTES = 60

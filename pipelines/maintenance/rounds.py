@@ -7,19 +7,21 @@ from collections.abc import Callable, Mapping
 from pyspark.sql import SparkSession
 from structlog.stdlib import BoundLogger
 
-from pipelines import actions, deadletters, resyncs
-from pipelines.catalog import Lake
 from pipelines.checks import record as checks
-from pipelines.deadletters import NAMESPACE
+from pipelines.dead_letters import actions
+from pipelines.dead_letters import store as deadletters
+from pipelines.dead_letters.store import NAMESPACE
 from pipelines.errors import in_a_line
-from pipelines.iceberg import LakeTable
+from pipelines.lake.catalog import Lake
+from pipelines.lake.table import LakeTable
+from pipelines.ledger import resyncs
 from pipelines.maintenance.keeper import Keeper
 from pipelines.maintenance.plan import PURGE, Asked, Due
-from pipelines.maintenance.policy import own_upkeep
 from pipelines.maintenance.record import HISTORY, REQUESTS, Record, Request, Requests
 from pipelines.maintenance.work import Done
-from pipelines.spec import Specs
-from pipelines.table import TableMirror
+from pipelines.mirror.table.mirror import TableMirror
+from pipelines.specs.load import Specs
+from pipelines.specs.upkeep import own_upkeep
 
 # How many commits a table is looked at after; after how many it is even if the mirror has no time to spare.
 SOON, OVERDUE = 5, 12

@@ -9,15 +9,15 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from pipelines import deleting
-from pipelines.arrange import sort_order
-from pipelines.catalog import READING
 from pipelines.failpoints import failpoint
-from pipelines.iceberg import LakeTable, strings
-from pipelines.layout import BY_FILE, GRANULARITY, TOGETHER, Term
+from pipelines.lake import file_deletion as deleting
+from pipelines.lake.catalog import READING
+from pipelines.lake.partitioning import sort_order
+from pipelines.lake.table import LakeTable, strings
 from pipelines.maintenance.health import MIB, Health
 from pipelines.maintenance.plan import HOUR, PURGED, keeps_since, tag
-from pipelines.maintenance.policy import Upkeep
+from pipelines.specs.layout import BY_FILE, GRANULARITY, TOGETHER, Term
+from pipelines.specs.upkeep import Upkeep
 
 # So much is written anew at once of files that are as large as they shall be, so that a batch doesn't wait for long:
 # what is left is the next compaction's. So much where a backlog has just come in, since nobody waits for the next batch

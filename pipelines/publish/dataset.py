@@ -9,15 +9,15 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from pipelines import evolve
-from pipelines.describe import comment_of
 from pipelines.errors import StopPipeline
-from pipelines.fold import RECORD
-from pipelines.iceberg import LakeTable
-from pipelines.keys import place_of
+from pipelines.evolve import follow as evolve
+from pipelines.evolve.describe import comment_of
+from pipelines.lake.table import LakeTable
 from pipelines.maintenance.plan import PURGED
-from pipelines.protect import Vault, has_text, mask, text_of
-from pipelines.protected import KEYED
+from pipelines.merge.fold import RECORD
+from pipelines.protection.columns import KEYED
+from pipelines.protection.crypto import place_of
+from pipelines.protection.functions import Vault, has_text, mask, text_of
 from quality.audience import Audience
 from quality.contract import Contract
 

@@ -12,17 +12,17 @@ from functools import partial
 
 from pyspark.sql import DataFrame, SparkSession
 
-from pipelines import ledger
-from pipelines.catalog import TABLE_PROPERTIES, Lake
-from pipelines.deleting import expire
-from pipelines.describe import comment
-from pipelines.fold import RECORD
-from pipelines.iceberg import LakeTable
-from pipelines.identifiers import literal, quote, quote_path
-from pipelines.merge import commit
-from pipelines.protect import Vault
+from pipelines.evolve.describe import comment
+from pipelines.lake.catalog import TABLE_PROPERTIES, Lake
+from pipelines.lake.file_deletion import expire
+from pipelines.lake.table import LakeTable
+from pipelines.ledger import entries as ledger
+from pipelines.merge.fold import RECORD
+from pipelines.merge.statement import commit
+from pipelines.protection.functions import Vault
 from pipelines.publish.dataset import DEFINITION, TECHNICAL, Dataset
-from pipelines.session import CATALOG
+from pipelines.spark.session import CATALOG
+from pipelines.sql import literal, quote, quote_path
 
 SNAPSHOT = "lakehouse.published-snapshot"
 # Files of a dataset beyond which it is rewritten; how long its history is kept then.

@@ -13,7 +13,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import BooleanType, NestedField, StringType, TimestamptzType
 
 from pipelines.checks.record import REQUESTS, RESULTS, RUNS
-from pipelines.deadletters import NAMESPACE
+from pipelines.dead_letters.store import NAMESPACE
 from services.verify.lake import own_table
 
 # What was asked earlier than this ago, nobody waits for any more.

@@ -8,7 +8,7 @@ import psycopg
 import typer
 from rich.table import Table
 
-from pipelines import spec
+from pipelines.specs import load as spec
 from quality import odcs
 from quality.contract import Contract
 from services.cli.output import CHECK_FAILED, UNUSABLE, expected_errors, fail, out, print_json

@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from pipelines import spec
 from pipelines.maintenance.plan import Asked
+from pipelines.specs import load as spec
 from services.audit import audited
 from services.cli.output import (
     CHECK_FAILED,

@@ -8,7 +8,7 @@ import typer
 from pyiceberg.table import Table as LakeTable
 from rich.table import Table
 
-from pipelines import spec
+from pipelines.specs import load as spec
 from services.checker.known import KnownRun, newest
 from services.cli.output import age, expected_errors, out, print_json, size
 from services.cli.tables import AsJson, TableFacts, facts, lags, named, through, verified

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from pyiceberg.table import Table as LakeTable
 
-from pipelines.ledger import BROKEN
-from pipelines.protected import entries
+from pipelines.ledger.entries import BROKEN
+from pipelines.protection.columns import entries
 from quality import odcs
 from quality.contract import Contract
 from services.contracts.diff import in_lake

@@ -14,7 +14,7 @@ from statistics import quantiles
 
 from pyiceberg.table import Table
 
-from pipelines import ledger
+from pipelines.ledger import entries as ledger
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,10 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.types import IntegerType, LongType, NestedField, StringType, TimestamptzType
 
-from pipelines.actions import ACCEPTED, CLOSED, NAMESPACE, REPLAYED, REPLAYING, TABLE
-from pipelines.avro import Decoder, Undecodable
-from pipelines.keys import Keys, Unreadable
-from pipelines.letters import opened, sealed_by
+from pipelines.dead_letters.actions import ACCEPTED, CLOSED, NAMESPACE, REPLAYED, REPLAYING, TABLE
+from pipelines.kafka.avro import Decoder, Undecodable
+from pipelines.protection.crypto import Keys, Unreadable
+from pipelines.protection.letters import opened, sealed_by
 from services.verify.lake import dead_letters
 
 ACTIONS = (NAMESPACE, TABLE)

@@ -9,9 +9,9 @@ from collections.abc import Iterable
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
-from pipelines.avro import Decoder
-from pipelines.deadletters import TOPIC
-from pipelines.kafka import REPLAYED_FROM, ask, client_config
+from pipelines.dead_letters.store import TOPIC
+from pipelines.kafka.avro import Decoder
+from pipelines.kafka.client import REPLAYED_FROM, ask, client_config
 from services.dlq.letters import LISTED, Letter, Letters, Wanted, position
 from services.errors import LakehouseError
 from services.verify.errors import Unreachable

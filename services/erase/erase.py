@@ -16,12 +16,12 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
-from pipelines import spec
-from pipelines.actions import ERASED
-from pipelines.deadletters import NAMESPACE, TOPIC
-from pipelines.deadletters import TABLE as LETTERS
+from pipelines.dead_letters.actions import ERASED
+from pipelines.dead_letters.store import NAMESPACE, TOPIC
+from pipelines.dead_letters.store import TABLE as LETTERS
 from pipelines.maintenance.plan import PURGED, Asked
-from pipelines.maintenance.policy import Upkeep, own_upkeep
+from pipelines.specs import load as spec
+from pipelines.specs.upkeep import Upkeep, own_upkeep
 from services.dlq.letters import Letters
 from services.erase import files, letters, published
 from services.erase.copy import Copy

@@ -9,8 +9,8 @@ import duckdb
 from pyiceberg.expressions import And, EqualTo, Or
 from pyiceberg.table import Table
 
-from pipelines.deadletters import HEADER_PREFIX, TOPIC
-from pipelines.keys import Keys
+from pipelines.dead_letters.store import HEADER_PREFIX, TOPIC
+from pipelines.protection.crypto import Keys
 from services.dlq.letters import POSITION, Letter, Position, position, unsealed
 from services.erase.files import Stored
 from services.erase.subject import Subject

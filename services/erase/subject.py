@@ -14,8 +14,8 @@ from psycopg import sql
 from pyiceberg.expressions import And, BooleanExpression, EqualTo
 from pyiceberg.types import DecimalType, IcebergType, IntegerType, LongType, StringType, UUIDType
 
-from pipelines.avro import Decoder, Undecodable
-from pipelines.protected import PROPERTY
+from pipelines.kafka.avro import Decoder, Undecodable
+from pipelines.protection.columns import PROPERTY
 from pipelines.sources.postgres.names import column_name, column_names
 from services.erase.errors import CannotErase
 from services.verify.files import duckdb_type

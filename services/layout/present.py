@@ -2,8 +2,8 @@
 
 from pyiceberg.table import Table
 
-from pipelines import spec
-from pipelines.layout import Layout, Term
+from pipelines.specs import load as spec
+from pipelines.specs.layout import Layout, Term
 from services.maintain.tables import source_of
 
 

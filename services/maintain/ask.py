@@ -13,7 +13,7 @@ from pyiceberg.expressions import In
 from pyiceberg.schema import Schema
 from pyiceberg.types import BooleanType, NestedField, StringType, TimestamptzType
 
-from pipelines.deadletters import NAMESPACE
+from pipelines.dead_letters.store import NAMESPACE
 from pipelines.maintenance.plan import Asked
 from pipelines.maintenance.record import ANSWERED, HISTORY, REQUESTS
 from services.errors import LakehouseError

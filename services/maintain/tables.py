@@ -9,11 +9,11 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table
 from pyiceberg.table.refs import SnapshotRefType
 
-from pipelines.layout import GRANULARITY
 from pipelines.maintenance import plan
 from pipelines.maintenance.health import MIB, Health, health
 from pipelines.maintenance.plan import Due
-from pipelines.spec import Specs
+from pipelines.specs.layout import GRANULARITY
+from pipelines.specs.load import Specs
 from services.verify.errors import CannotVerify
 from services.verify.lake import tables
 from services.verify.settings import StackSettings

@@ -1,4 +1,4 @@
-"""The lake's table of resyncs, which the mirror follows (see :mod:`pipelines.resyncs`)."""
+"""The lake's table of resyncs, which the mirror follows (see :mod:`pipelines.ledger.resyncs`)."""
 
 import json
 from collections.abc import Mapping
@@ -9,8 +9,8 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.schema import Schema
 from pyiceberg.types import NestedField, StringType, TimestamptzType
 
-from pipelines.deadletters import NAMESPACE
-from pipelines.resyncs import TABLE
+from pipelines.dead_letters.store import NAMESPACE
+from pipelines.ledger.resyncs import TABLE
 
 START, END = "start", "end"
 

@@ -6,7 +6,7 @@ import duckdb
 import pyarrow as pa
 from duckdb.func import FunctionNullHandling, PythonUDFType
 
-from pipelines.keys import Keys, Unreadable
+from pipelines.protection.crypto import Keys, Unreadable
 from quality.protection import masked
 
 HASH, TOKEN, MASK, READ = "protected_hash", "protected_token", "protected_mask", "protected_read"

@@ -7,7 +7,8 @@ from typing import Any
 from pyiceberg.expressions import And, BooleanExpression, EqualTo
 from pyiceberg.table import Table
 
-from pipelines import actions, ledger
+from pipelines.dead_letters import actions
+from pipelines.ledger import entries as ledger
 from services.verify import lake
 from services.verify.errors import CannotVerify
 from services.verify.progress import OnProgress, Progress, silent

@@ -15,9 +15,9 @@ from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot as LakeSnapshot
 from requests.exceptions import RequestException
 
-from pipelines import ledger
-from pipelines.deadletters import NAMESPACE
-from pipelines.deadletters import TABLE as DEAD_LETTERS
+from pipelines.dead_letters.store import NAMESPACE
+from pipelines.dead_letters.store import TABLE as DEAD_LETTERS
+from pipelines.ledger import entries as ledger
 from services.verify import functions
 from services.verify.errors import Unreachable
 from services.verify.quoting import literal

@@ -1,13 +1,13 @@
-"""Columns that the lake has protected (pipelines.protected), compared all the same: what was done to a value on its way
-is done to the source's here, so that both sides hold the same, and neither the value itself.
+"""Columns that the lake has protected (pipelines.protection.columns), compared all the same: what was done to a value
+on its way is done to the source's here, so that both sides hold the same, and neither the value itself.
 
 Of an encrypted one, which is another each time, both sides are the hash of what it was.
 """
 
 from dataclasses import dataclass, replace
 
-from pipelines.keys import Keys
-from pipelines.protected import KEYED, Entry, entries
+from pipelines.protection.columns import KEYED, Entry, entries
+from pipelines.protection.crypto import Keys
 from pipelines.sources.postgres.reader import SourceTable
 from quality.contract import Contract
 from services.verify import columns, files
@@ -110,7 +110,7 @@ def plan(table: SourceTable, pinned: PinnedTable, contract: Contract | None, key
 
 
 def text_of(value: str, kind: str) -> str:
-    """DuckDB's expression for the canonical text, as :func:`pipelines.protect.text_of` has it in Spark."""
+    """DuckDB's expression for the canonical text, as :func:`pipelines.protection.functions.text_of` has it in Spark."""
     match kind:
         case "BLOB":
             return f"lower(hex({value}))"

@@ -4,7 +4,7 @@ from urllib.parse import quote
 
 from pydantic import Field, SecretStr
 
-from pipelines.keys import Keys
+from pipelines.protection.crypto import Keys
 from services.errors import NotConfigured
 from services.settings import CapturedSource
 

@@ -16,9 +16,9 @@ from pyiceberg.manifest import DataFileContent, ManifestEntry, ManifestEntryStat
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
-from pipelines.deadletters import TOPIC as LETTERS_TOPIC
-from pipelines.evolve import HISTORY
-from pipelines.kafka import read_range
+from pipelines.dead_letters.store import TOPIC as LETTERS_TOPIC
+from pipelines.evolve.follow import HISTORY
+from pipelines.kafka.client import read_range
 from services.verify.files import duckdb_type, pinned_rows
 from services.verify.lake import LSN_COLUMN, PinnedTable, dead_letters, lineage, open_catalog, open_duckdb, pin, tables
 from services.verify.offsets import KafkaOffsets

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer
 
-from pipelines import gear, ledger
-from pipelines.assume import ASSUMED_OFFSETS
-from pipelines.part import KEPT_OFFSETS
+from pipelines.changes.topic_batch import KEPT_OFFSETS
+from pipelines.kafka.expected import ASSUMED_OFFSETS
+from pipelines.ledger import entries as ledger
+from pipelines.mirror import jit as gear
 from services.dlq.letters import Letter, Letters, Wanted
 from services.dlq.replay import replay
 from services.verify.tail import Decoder

@@ -10,7 +10,7 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
-from pipelines.keys import Keys
+from pipelines.protection.crypto import Keys
 from tests.integration.objects import texts
 from tests.integration.stack import Stack, wait_until
 

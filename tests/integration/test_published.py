@@ -9,7 +9,7 @@ from minio.error import S3Error
 from pydantic import SecretStr
 from pyiceberg.catalog import Catalog, load_catalog
 
-from pipelines.keys import Keys
+from pipelines.protection.crypto import Keys
 from tests.integration.stack import Stack, wait_until
 
 pytestmark = pytest.mark.process

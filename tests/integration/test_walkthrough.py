@@ -8,7 +8,7 @@ import pytest
 from markdown_it import MarkdownIt
 from pydantic import SecretStr
 
-from pipelines.keys import Keys
+from pipelines.protection.crypto import Keys
 from tests.integration.stack import CHECKOUT, Stack, wait_until
 from tests.integration.test_published import catalog
 

@@ -15,10 +15,10 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from tenacity import Retrying, retry_if_result, stop_after_delay, wait_exponential
 
-from pipelines.avro import Decoder, Undecodable
 from pipelines.errors import RetryBatch
-from pipelines.kafka import ANSWER_SECONDS, EARLIEST, LATEST, ask, client_config, list_offsets, read_range
-from pipelines.registry import SchemaRegistry
+from pipelines.kafka.avro import Decoder, Undecodable
+from pipelines.kafka.client import ANSWER_SECONDS, EARLIEST, LATEST, ask, client_config, list_offsets, read_range
+from pipelines.kafka.registry import SchemaRegistry
 from pipelines.sources.postgres.capture import SCHEMA_CHANGES
 from pipelines.sources.postgres.names import column_names, is_escaped, table_of
 

@@ -13,9 +13,9 @@ from typing import Any
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from pipelines.identifiers import literal
 from pipelines.sources.postgres.bits import bits
-from pipelines.sources.postgres.kept import PRINTED, lost
+from pipelines.sources.postgres.lost import PRINTED, lost
+from pipelines.sql import literal
 
 Convert = Callable[[Column], Column]
 

@@ -16,7 +16,7 @@ from pyiceberg.table.snapshots import Snapshot
 from lineage import facets
 from lineage.events import COMPLETE, RUNNING, START, Read, Written, event, run_id
 from lineage.names import job
-from pipelines import ledger
+from pipelines.ledger import entries as ledger
 from services.lineage.follow.world import SPARK, Mirrored, State, World, committed_at
 from services.verify.lake import lineage
 

@@ -9,7 +9,7 @@ from openlineage.client.event_v2 import RunEvent
 from lineage import facets
 from lineage.events import FAIL, RUNNING, START, Written, event, run_id
 from lineage.names import job
-from pipelines import ledger
+from pipelines.ledger import entries as ledger
 from services.lineage.follow.commits import parent_run
 from services.lineage.follow.world import SPARK, State, World
 from services.verify.position import kafka

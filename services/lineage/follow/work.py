@@ -9,8 +9,9 @@ from openlineage.client.event_v2 import RunEvent
 from lineage import facets
 from lineage.events import COMPLETE, FAIL, START, Read, Written, event, run_id
 from lineage.names import job
-from pipelines import actions, resyncs
 from pipelines.checks.record import RUNS
+from pipelines.dead_letters import actions
+from pipelines.ledger import resyncs
 from pipelines.maintenance.record import ANSWERED, HISTORY
 from services.checker.known import RUN, KnownRun, with_results
 from services.lineage.follow.records import Records, Row

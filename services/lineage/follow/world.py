@@ -20,10 +20,10 @@ from lineage import facets, names
 from lineage.events import Read, Written
 from lineage.facets import IDENTITY, Facets
 from lineage.names import Name
-from pipelines.deadletters import NAMESPACE, TOPIC
-from pipelines.deadletters import TABLE as DEAD_LETTERS
-from pipelines.describe import CLASSES, COMMENT, OWNER, PROTECTED, STEWARD
-from pipelines.fold import TECHNICAL
+from pipelines.dead_letters.store import NAMESPACE, TOPIC
+from pipelines.dead_letters.store import TABLE as DEAD_LETTERS
+from pipelines.evolve.describe import CLASSES, COMMENT, OWNER, PROTECTED, STEWARD
+from pipelines.merge.fold import TECHNICAL
 from services.lineage.settings import LineageSettings
 from services.maintain.tables import source_of
 from services.verify.lake import open_catalog, tables

@@ -11,27 +11,27 @@ from pydantic import SecretStr
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from pipelines import ledger
-from pipelines.audit import Audit
-from pipelines.catalog import Lake
-from pipelines.deadletters import within
+from pipelines.changes.topic_batch import Outcome, Part
+from pipelines.dead_letters.store import within
+from pipelines.dead_letters.waiting import firsts
 from pipelines.errors import UnknownSchema
-from pipelines.frames import given
-from pipelines.iceberg import LakeTable
-from pipelines.kafka import REPLAYED_FROM
-from pipelines.keys import Keys
-from pipelines.layout import Layout
-from pipelines.parking import firsts
-from pipelines.part import Outcome, Part
-from pipelines.profile import TopicProfile, profile
-from pipelines.protect import Vault
-from pipelines.resyncs import Resync
-from pipelines.rules import Rules
+from pipelines.kafka.client import REPLAYED_FROM
+from pipelines.kafka.profile import TopicProfile, profile
+from pipelines.lake.catalog import Lake
+from pipelines.lake.table import LakeTable
+from pipelines.ledger import entries as ledger
+from pipelines.ledger.resyncs import Resync
+from pipelines.mirror.table.audit import Audit
+from pipelines.mirror.table.mirror import TableMirror
+from pipelines.mirror.table.rules import Rules
+from pipelines.mirror.table.topic import Topic as TopicReader
+from pipelines.protection.crypto import Keys
+from pipelines.protection.functions import Vault
 from pipelines.sources.postgres.names import table_of
 from pipelines.sources.postgres.schema_log import Attribute, TableVersions, Version, table_versions
-from pipelines.spec import SchemaPolicy
-from pipelines.table import TableMirror
-from pipelines.topic import Topic as TopicReader
+from pipelines.spark.dataframes import given
+from pipelines.specs.layout import Layout
+from pipelines.specs.load import SchemaPolicy
 from quality.contract import Contract
 from tests.unit.pipelines.events import PLACEHOLDER, event, key_schema, value_schema, wire
 
@@ -227,20 +227,20 @@ class Topic:
     def read(
         self, session: SparkSession, topic: str, ranges: ledger.Ranges, whole: bool = False
     ) -> Iterator[tuple[ledger.Ranges, DataFrame]]:
-        """As pipelines.history.TopicHistory does."""
+        """As pipelines.kafka.topic_reader.TopicHistory does."""
         if ranges:
             yield ranges, self.everything().where(within(ranges))
 
     def ends(self, topic: str) -> dict[int, int]:
-        """As pipelines.history.TopicHistory does."""
+        """As pipelines.kafka.topic_reader.TopicHistory does."""
         return {partition: end for partition, end in enumerate(self.offsets) if end}
 
     def lost(self, topic: str, ranges: ledger.Ranges) -> dict[int, tuple[int, int]]:
-        """As pipelines.history.TopicHistory does."""
+        """As pipelines.kafka.topic_reader.TopicHistory does."""
         return {p: (start, self.held[p]) for p, (start, _) in ranges.items() if start < self.held[p]}
 
     def of(self, topic: str) -> DataFrame | None:
-        """As pipelines.parking.Parking does."""
+        """As pipelines.dead_letters.waiting.Parking does."""
         kept = self.letters.kept.keys() - self.letters.closed
         if not kept:
             return None
@@ -248,7 +248,7 @@ class Topic:
         return firsts(self.everything().join(named, ["partition", "offset"]))
 
     def accepted(self, topic: str) -> dict[int, int]:
-        """As pipelines.parking.Parking does."""
+        """As pipelines.dead_letters.waiting.Parking does."""
         return self.let_pass
 
     def _record(

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from pipelines.avro import Decoder
-from pipelines.keys import Keys
-from pipelines.letters import SEALED
+from pipelines.kafka.avro import Decoder
+from pipelines.protection.crypto import Keys
+from pipelines.protection.letters import SEALED
 from services.cli.dlq import _described
 from services.dlq.letters import LISTED, key_is, unsealed
 from services.dlq.replay import Sealed, check_opened

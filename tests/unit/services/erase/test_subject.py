@@ -7,9 +7,9 @@ import pytest
 from pyiceberg.schema import Schema
 from pyiceberg.types import DateType, DecimalType, LongType, NestedField, StringType
 
-from pipelines.avro import Decoder
-from pipelines.keys import Keys
-from pipelines.ledger import Ledger
+from pipelines.kafka.avro import Decoder
+from pipelines.ledger.entries import Ledger
+from pipelines.protection.crypto import Keys
 from services.dlq.letters import Letter
 from services.erase.errors import CannotErase
 from services.erase.letters import Sorting

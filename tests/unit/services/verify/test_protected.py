@@ -12,9 +12,9 @@ from pydantic import SecretStr
 from pyiceberg.schema import Schema
 from pyiceberg.types import DateType, IcebergType, LongType, NestedField, StringType
 
-from pipelines.keys import Keys, place_of
-from pipelines.ledger import Ledger
-from pipelines.protected import PROPERTY, Entry
+from pipelines.ledger.entries import Ledger
+from pipelines.protection.columns import PROPERTY, Entry
+from pipelines.protection.crypto import Keys, place_of
 from pipelines.sources.postgres.reader import SourceTable, TableColumn
 from quality.contract import Column, Contract
 from quality.protection import Protection, masked

@@ -1,0 +1,1 @@
+"""A table follows its source: columns, key, defaults, protection and description."""
