@@ -16,13 +16,12 @@ from dataclasses import dataclass
 from pyspark.errors import AnalysisException, IllegalArgumentException, ParseException
 from pyspark.sql import DataFrame, SparkSession
 
-from pipelines.changes.admit import BROKEN, FOUND_BROKEN
-from pipelines.changes.topic_batch import Part
-from pipelines.merge.fold import CREATES
-from pipelines.merge.statement import configured
-from pipelines.sources.debezium.envelope import TableShape
-from pipelines.sources.postgres.types import printed
+from pipelines.changes.topic_batch import TopicBatch
+from pipelines.schema.columns import TableShape
+from pipelines.schema.lake_types import printed
+from pipelines.sources.base.change_rows import BROKEN, CREATES, FOUND_BROKEN
 from pipelines.spark.dataframes import viewed
+from pipelines.spark.session import configured
 from pipelines.sql import literal, quote
 from quality.conditions import Dialect, conditions, kept
 from quality.contract import Action, Contract
@@ -78,7 +77,7 @@ class Enforcement:
         self._known: tuple[tuple[str, str], ...] | None = None
         self._promises: tuple[Promise, ...] = ()
 
-    def on(self, rows: DataFrame, part: Part, shape: TableShape) -> DataFrame:
+    def on(self, rows: DataFrame, part: TopicBatch, shape: TableShape) -> DataFrame:
         """``rows`` (of :mod:`pipelines.changes.admit`), with ``problem`` set where a promise is broken that rejects,
         values null where one says so, and ``broken``: a struct of booleans, one a promise.
         """
@@ -99,7 +98,7 @@ class Enforcement:
         with viewed(found, f"{part.seen.topic} rows") as view:
             return rows.sparkSession.table(view)
 
-    def _usable(self, part: Part, columns: Sequence[str], view: str, shape: TableShape) -> Iterator[Promise]:
+    def _usable(self, part: TopicBatch, columns: Sequence[str], view: str, shape: TableShape) -> Iterator[Promise]:
         for promise in promises(self._contract, shape):
             try:
                 part.session.sql(f"SELECT {_broken(promise)} FROM {_flat(columns, view)}")

@@ -14,23 +14,23 @@ from pyspark.sql import functions as F
 from pipelines.sql import quote
 
 # For each key, so that of the rows that aren't concerned one in 16 passes; but no more than a sieve of a megabyte has.
-SLOTS_PER_KEY, MOST_SLOTS = 16, 1 << 20
+BUCKETS_PER_KEY, MOST_BUCKETS = 16, 1 << 20
 PARAMETER = "sieve"
 
 
 @dataclass(frozen=True)
-class Slots:
+class KeyFilter:
     """The slots of a table's key, or of those of its columns that have a hash of their own: ``keys``."""
 
     keys: tuple[str, ...]
     count: int
 
     @classmethod
-    def of(cls, keys: Sequence[str], changes: int) -> "Slots":
+    def of(cls, keys: Sequence[str], changes: int) -> "KeyFilter":
         """As many as are worth it for so many changes: a power of two, so that batches of about the same size have
         the same columns (see infra/decisions/045-few-calls-few-tasks.md).
         """
-        return cls(tuple(keys), min(MOST_SLOTS, 1 << (SLOTS_PER_KEY * changes - 1).bit_length()))
+        return cls(tuple(keys), min(MOST_BUCKETS, 1 << (BUCKETS_PER_KEY * changes - 1).bit_length()))
 
     def slot(self, row: Column) -> Column:
         """The slot of a row's key."""

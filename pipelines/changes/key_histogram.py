@@ -15,7 +15,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 # As many as a long has bits.
-STRETCHES = 64
+BUCKETS = 64
 # That the keys may lie in when the ruler is made. They may then begin anywhere among the first ones, as many as a ruler
 # is moved by at once: it stays the same for many batches, and with it the code that Spark makes of what is asked.
 USED, MOVED = 56, 8
@@ -26,7 +26,7 @@ REMEMBERED = 8
 
 
 @dataclass(frozen=True)
-class Ruler:
+class KeyHistogram:
     """Stretches of 2 to the power of ``shift`` values each of a key's column, from the ``first`` one after 0 on. The
     least stretch has all values below it as well, and the greatest one all above.
     """
@@ -36,7 +36,7 @@ class Ruler:
     shift: int
 
     @classmethod
-    def over(cls, key: str, low: int, high: int) -> "Ruler":
+    def over(cls, key: str, low: int, high: int) -> "KeyHistogram":
         """Over values of a column from ``low`` to ``high``, those of a long."""
         # Never 0, so that numbers of stretches can be subtracted without an overflow.
         shift = max(1, (-(-(high - low + 1) // USED) - 1).bit_length())
@@ -45,14 +45,14 @@ class Ruler:
     def mark(self, row: Column) -> Column:
         """A long with the one bit set that is the stretch of a row's key. Marks are put together by their bits."""
         number = F.shiftright(row.getField(self.key).cast("long"), self.shift) - F.lit(self.first).cast("long")
-        stretch = F.greatest(F.lit(0).cast("long"), F.least(F.lit(STRETCHES - 1).cast("long"), number))
+        stretch = F.greatest(F.lit(0).cast("long"), F.least(F.lit(BUCKETS - 1).cast("long"), number))
         return F.call_function("shiftleft", F.lit(1).cast("long"), stretch.cast("int"))
 
     def gap(self, marks: int) -> tuple[int, int] | None:
         """The last value before the widest gap and the first one after it, by all the marks together: no marked key
         lies in between. None: no gap is worth it.
         """
-        marked = [number for number in range(STRETCHES) if marks >> number & 1]
+        marked = [number for number in range(BUCKETS) if marks >> number & 1]
         runs = [(after - before - 1, before, after) for before, after in pairwise(marked)]
         width, before, after = max(runs, default=(0, 0, 0))
         if not width or width < LEAST_SHARE * (marked[-1] - marked[0] + 1):
@@ -60,7 +60,7 @@ class Ruler:
         return ((self.first + before + 1) << self.shift) - 1, (self.first + after) << self.shift
 
 
-class Rulers:
+class RecentKeys:
     """Of one table: by where the keys of its last batches were. Used by one thread at a time."""
 
     def __init__(self) -> None:
@@ -79,8 +79,10 @@ class Rulers:
             self._reaches.clear()
         self._reaches.append(reach[key])
 
-    def ruler(self, keys: Sequence[str]) -> Ruler | None:
+    def ruler(self, keys: Sequence[str]) -> KeyHistogram | None:
         """For the next batch, whose ``keys`` with whole numbers are these. None: it isn't known where they are."""
         if self._key is None or self._key not in keys:
             return None
-        return Ruler.over(self._key, min(low for low, _ in self._reaches), max(high for _, high in self._reaches))
+        return KeyHistogram.over(
+            self._key, min(low for low, _ in self._reaches), max(high for _, high in self._reaches)
+        )

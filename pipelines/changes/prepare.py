@@ -7,30 +7,32 @@ from pyspark.sql import functions as F
 
 from pipelines.changes.admit import admit, park
 from pipelines.changes.enforce import Enforcement
-from pipelines.changes.project import refit
-from pipelines.changes.stats import Asked, aggregates
-from pipelines.changes.topic_batch import Part
-from pipelines.dead_letters.waiting import firsts, followers
-from pipelines.kafka.profile import id_bytes, schema_id
-from pipelines.protection.columns import Protected
+from pipelines.changes.project import project_rows
+from pipelines.changes.stats import StatsRequest, stat_columns
+from pipelines.changes.topic_batch import TopicBatch
+from pipelines.changes.waiting import firsts, followers
+from pipelines.kafka.wire import id_bytes, schema_id
+from pipelines.protection.columns import ProtectedColumns
+from pipelines.schema.columns import TableShape
 from pipelines.schema.plan import Target
+from pipelines.schema.versions import TableVersions
 from pipelines.sources.debezium.decode import decode
-from pipelines.sources.debezium.envelope import TableShape
 from pipelines.sources.debezium.schemas import Schemas
-from pipelines.sources.postgres.schema_log import TableVersions
-from pipelines.spark.dataframes import keep_told, release
+from pipelines.spark.dataframes import keep_with_stats, release
 
 
-def decoded(raw: DataFrame, found: Schemas, wanted: Target, versions: TableVersions, placeholder: str) -> DataFrame:
+def decode_changes(
+    raw: DataFrame, found: Schemas, wanted: Target, versions: TableVersions, placeholder: str
+) -> DataFrame:
     """Change rows, each read by the schema that it was written with. ``found`` has a usable shape."""
     *older, (shape, writers) = found.written
     others = [writer for _, writers in older for writer in writers]
     newest = raw.where(schema_id("value").isNull() | ~_written_by(others)) if others else raw
     keyless = not wanted.keys
-    rows = refit(decode(newest, shape, writers, found.rejected, placeholder, keyless), shape, wanted, versions)
+    rows = project_rows(decode(newest, shape, writers, found.rejected, placeholder, keyless), shape, wanted, versions)
     for shape, writers in older:
         mine = decode(raw.where(_written_by(writers)), shape, writers, {}, placeholder, keyless)
-        rows = rows.unionByName(refit(mine, shape, wanted, versions))
+        rows = rows.unionByName(project_rows(mine, shape, wanted, versions))
     return rows
 
 
@@ -38,9 +40,9 @@ def _written_by(writers: Iterable[int]) -> Column:
     return schema_id("value").isin([F.lit(id_bytes(writer)) for writer in writers])
 
 
-def admitted(
-    rows: DataFrame, part: Part, shape: TableShape, keys: tuple[str, ...], waiting: DataFrame | None,
-    asked: Asked, enforcement: Enforcement | None, protected: Protected,
+def admit_changes(
+    rows: DataFrame, part: TopicBatch, shape: TableShape, keys: tuple[str, ...], waiting: DataFrame | None,
+    asked: StatsRequest, enforcement: Enforcement | None, protected: ProtectedColumns,
 ) -> tuple[DataFrame, Row]:  # fmt: skip
     """``rows`` with their problems and their values ``protected``, persisted, and their facts (``asked``: see
     :mod:`pipelines.changes.stats`). ``enforcement``: of the table's contract, if there is one, which is asked of values
@@ -63,5 +65,5 @@ def admitted(
     return parked, facts
 
 
-def _kept(rows: DataFrame, shape: TableShape, keys: tuple[str, ...], asked: Asked) -> tuple[DataFrame, Row]:
-    return keep_told(rows, aggregates(rows, shape, keys, asked), asked.few)
+def _kept(rows: DataFrame, shape: TableShape, keys: tuple[str, ...], asked: StatsRequest) -> tuple[DataFrame, Row]:
+    return keep_with_stats(rows, stat_columns(rows, shape, keys, asked), asked.few)

@@ -10,15 +10,16 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from pipelines.changes.admit import WITHHELD
+from pipelines.schema.columns import SourceColumn, TableShape
+from pipelines.schema.lake_types import is_promoted, printed, spark_type
 from pipelines.schema.plan import Target, Withheld, versions_of
 from pipelines.schema.policy import DISCARD_ROW
-from pipelines.sources.debezium.envelope import SourceColumn, TableShape
-from pipelines.sources.postgres.schema_log import TableVersions, Version
-from pipelines.sources.postgres.types import default_sql, is_promoted, printed, spark_type
+from pipelines.schema.versions import TableVersions, Version
+from pipelines.sources.base.change_rows import WITHHELD
+from pipelines.sources.postgres.types import default_sql
 
 
-def refit(rows: DataFrame, shape: TableShape, wanted: Target, versions: TableVersions) -> DataFrame:
+def project_rows(rows: DataFrame, shape: TableShape, wanted: Target, versions: TableVersions) -> DataFrame:
     """Give ``rows``, all decoded with ``shape``, the columns of ``wanted``."""
     written = versions_of(shape, versions) if wanted.attributes is not None else ()
     if len(written) <= 1 and not wanted.withheld and _types(wanted.columns) == _types(shape.columns):

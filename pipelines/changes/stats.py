@@ -8,35 +8,33 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from pipelines.changes.admit import BROKEN, FOUND_BROKEN, TRUNCATE
-from pipelines.changes.key_filter import Slots
-from pipelines.changes.key_histogram import Ruler
-from pipelines.merge.fold import CREATES
-from pipelines.merge.inherit import any_unavailable
-from pipelines.sources.debezium.envelope import SHAPES, TableShape
+from pipelines.changes.key_filter import KeyFilter
+from pipelines.changes.key_histogram import KeyHistogram
+from pipelines.schema.columns import SHAPES, TableShape
+from pipelines.sources.base.change_rows import BROKEN, CREATES, FOUND_BROKEN, TRUNCATE, any_unavailable
 
 PRUNABLE = ("int", "long", "string")
 NUMBERS = ("int", "long")
 LISTABLE = (*PRUNABLE, "uuid")
 # Of whose values a set makes the same groups as a query does (not so of 0.0 and -0.0), and which Python can hold all of
 # (not so of dates after the year 9999).
-SETTLED = (*LISTABLE, "boolean")
+GROUPABLE = (*LISTABLE, "boolean")
 # More keys than these cost the planner more than the files that they are not in would cost the merge.
 MOST_LISTED = 200
 
 
 @dataclass(frozen=True)
-class Asked:
+class StatsRequest:
     """What rows are asked for beside their counts and times. ``few``: where it can be listed, which keys there are
     changes of. ``slots``: which of them these keys have. ``ruler``: on which of its stretches they are.
     """
 
     few: bool
-    slots: Slots | None = None
-    ruler: Ruler | None = None
+    slots: KeyFilter | None = None
+    ruler: KeyHistogram | None = None
 
 
-def aggregates(rows: DataFrame, shape: TableShape, keys: tuple[str, ...], asked: Asked) -> list[Column]:
+def stat_columns(rows: DataFrame, shape: TableShape, keys: tuple[str, ...], asked: StatsRequest) -> list[Column]:
     """Counts, times and bounds of decoded rows, in one pass: bounds of the key, or without one of what is removed.
     ``incomplete``: changes that lack an unchanged value, ``inheriting``: those of them that a change of key made.
     ``moved``: the newest log position of a change of a row's key that may have left out a value. ``distinct``: how many
@@ -49,7 +47,7 @@ def aggregates(rows: DataFrame, shape: TableShape, keys: tuple[str, ...], asked:
 
 @lru_cache(maxsize=SHAPES)
 def _aggregates(
-    _jvm: Any, shape: TableShape, keys: tuple[str, ...], asked: Asked, promises: tuple[str, ...]
+    _jvm: Any, shape: TableShape, keys: tuple[str, ...], asked: StatsRequest, promises: tuple[str, ...]
 ) -> list[Column]:
     """Made once: two hundred calls into the JVM (``_jvm``)."""
     slots, ruler = asked.slots, asked.ruler
@@ -61,8 +59,8 @@ def _aggregates(
     halves = (live & F.col("leaving")) | (arriving & lacking)
     image = "row" if keys else "before"
     enforced = good | F.col("problem").startswith(BROKEN)
-    bounded = prunable(shape, keys)
-    listed = asked.few and keys and all(is_settled(c.type.iceberg) for c in shape.columns if c.name in keys)
+    bounded = bounded_columns(shape, keys)
+    listed = asked.few and keys and all(has_exact_groups(c.type.iceberg) for c in shape.columns if c.name in keys)
     key = F.struct(*[F.col("row").getField(name).alias(name) for name in keys])
     changed = F.collect_set(F.when(live, key)) if listed else F.lit(None).cast("array<int>")
     return [
@@ -97,7 +95,7 @@ def folded_count(good: DataFrame, keys: tuple[str, ...]) -> int:
     return good.select(*[F.col("row").getField(key) for key in keys]).distinct().count()
 
 
-def broken(facts: Row) -> dict[str, int]:
+def broken_promises(facts: Row) -> dict[str, int]:
     """Promise of the contract to how many rows broke it, where some did."""
     return {name: count for name, count in facts.broken.asDict().items() if count}
 
@@ -107,18 +105,18 @@ def can_be_listed(rows: int) -> bool:
     return rows <= MOST_LISTED
 
 
-def is_settled(kind: Any) -> bool:
+def has_exact_groups(kind: Any) -> bool:
     """Whether a set of values of this type has as many as a query finds."""
-    return kind in SETTLED or (isinstance(kind, str) and kind.startswith("decimal"))
+    return kind in GROUPABLE or (isinstance(kind, str) and kind.startswith("decimal"))
 
 
-def numbers(shape: TableShape, keys: tuple[str, ...]) -> list[str]:
+def integer_keys(shape: TableShape, keys: tuple[str, ...]) -> list[str]:
     """The columns of a key that have whole numbers, in the key's order."""
     types = {column.name: column.type.iceberg for column in shape.columns}
     return [key for key in keys if types.get(key) in NUMBERS]
 
 
-def prunable(shape: TableShape, keys: tuple[str, ...]) -> list[str]:
+def bounded_columns(shape: TableShape, keys: tuple[str, ...]) -> list[str]:
     """The columns that have bounds."""
     # A text that isn't a key may be of any length, and a bound is part of a statement.
     kinds = PRUNABLE if keys else NUMBERS

@@ -1,6 +1,5 @@
 """The words of the table of actions: what people did about dead letters. Written by services, read by the mirror."""
 
-NAMESPACE, TABLE = "lakehouse", "dead_letter_actions"
 # An erased letter isn't in the table any more; that it was is all that is left of it.
 REPLAYED, DISCARDED, ERASED = "replayed", "discarded", "erased"
 CLOSED = (REPLAYED, DISCARDED, ERASED)

@@ -5,15 +5,15 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from pipelines.changes.admit import PARKED
 from pipelines.errors import StopPipeline
-from pipelines.kafka.profile import is_replayed
+from pipelines.kafka.wire import is_replayed
+from pipelines.sources.base.change_rows import PARKED
 
 # A share of a handful of records says nothing.
 MINIMUM = 100
 
 
-def check(letters: DataFrame, topic: str, records: int, share: float, accepted: Mapping[int, int]) -> None:
+def check_share(letters: DataFrame, topic: str, records: int, share: float, accepted: Mapping[int, int]) -> None:
     """Raise StopPipeline if more than ``share`` of ``records`` (and at least ``MINIMUM``) would be dead letters.
 
     Those that only wait behind another letter or were replayed don't count, nor those below ``accepted`` (partition to

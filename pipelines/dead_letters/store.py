@@ -14,20 +14,30 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from pipelines.changes.admit import BROKEN, NO_KEY, PARKED, UNAVAILABLE, UNKNOWN_OPERATION, UNKNOWN_ROW, explain
 from pipelines.failpoints import failpoint
 from pipelines.kafka.client import create_topic
-from pipelines.kafka.profile import schema_id
+from pipelines.kafka.ranges import Ranges
+from pipelines.kafka.wire import schema_id
 from pipelines.lake.catalog import Lake
+from pipelines.lake.commit import commit
+from pipelines.lake.names import DEAD_LETTERS, NAMESPACE
 from pipelines.lake.table import LakeTable
-from pipelines.ledger import entries as ledger
-from pipelines.merge.statement import commit
+from pipelines.ledger.entries import BATCH, PIPELINE, Ledger
+from pipelines.sources.base.change_rows import (
+    BROKEN,
+    NO_KEY,
+    PARKED,
+    UNAVAILABLE,
+    UNKNOWN_OPERATION,
+    UNKNOWN_ROW,
+    explain,
+)
 from pipelines.sources.debezium.decode import schema_problem
 from pipelines.spark.dataframes import persisted
 from pipelines.sql import quote
 
-NAMESPACE, TABLE, TOPIC = "lakehouse", "dead_letters", "lakehouse.dead-letters"
-POSITIONS = "lakehouse.dead-letter-positions"
+DEAD_LETTER_TOPIC = "lakehouse.dead-letters"
+LETTER_POSITIONS = "lakehouse.dead-letter-positions"
 HEADER_PREFIX = "lakehouse."
 
 _HEADER = {
@@ -77,9 +87,9 @@ class DeadLetters:
         self._lock = Lock()
         self._lake = Lake(spark)
         self._table: LakeTable | None = None
-        self._positions: dict[str, ledger.Ledger] = {}
+        self._positions: dict[str, Ledger] = {}
 
-    def write(self, letters: DataFrame, topic: str, batch: int, ranges: ledger.Ranges) -> None:
+    def write(self, letters: DataFrame, topic: str, batch: int, ranges: Ranges) -> None:
         """Keep ``letters``: raw records of ``topic`` with the columns ``stage``, ``reason`` and ``message`` added.
 
         ``ranges``: the offsets among which all letters are that this batch has of the topic. Letters that are there
@@ -93,9 +103,9 @@ class DeadLetters:
                 self._table = None
                 raise
 
-    def _write(self, letters: DataFrame, topic: str, batch: int, ranges: ledger.Ranges) -> None:
+    def _write(self, letters: DataFrame, topic: str, batch: int, ranges: Ranges) -> None:
         table = self._open()
-        known = self._positions.get(topic, ledger.Ledger())
+        known = self._positions.get(topic, Ledger())
         if known.pending(ranges) != ranges:
             kept = self._session.table(table.sql_name).where(F.col("topic") == topic).select("partition", "offset")
             letters = letters.join(kept, ["partition", "offset"], "left_anti")
@@ -112,9 +122,11 @@ class DeadLetters:
     def _open(self) -> LakeTable:
         if self._table is None:
             properties = {"comment": "Records that could not be merged, whole, with the reason"}
-            self._table = self._lake.table(NAMESPACE, TABLE) or self._lake.create(NAMESPACE, TABLE, SCHEMA, properties)
+            self._table = self._lake.table(NAMESPACE, DEAD_LETTERS) or self._lake.create(
+                NAMESPACE, DEAD_LETTERS, SCHEMA, properties
+            )
             self._positions = read_positions(self._table)
-            create_topic(self._kafka_bootstrap, TOPIC, {"retention.ms": "-1"})
+            create_topic(self._kafka_bootstrap, DEAD_LETTER_TOPIC, {"retention.ms": "-1"})
         return self._table
 
     def _produce(self, letters: DataFrame) -> None:
@@ -129,14 +141,14 @@ class DeadLetters:
         headers = F.concat(F.coalesce("headers", F.array().cast(_KAFKA_HEADERS)), _headers(added))
         letters.select("key", "value", headers.alias("headers")).write.format("kafka").option(
             "kafka.bootstrap.servers", self._kafka_bootstrap
-        ).option("topic", TOPIC).option("includeHeaders", "true").save()
+        ).option("topic", DEAD_LETTER_TOPIC).option("includeHeaders", "true").save()
 
-    def _append(self, letters: DataFrame, table: LakeTable, batch: int, reached: Mapping[str, ledger.Ledger]) -> None:
+    def _append(self, letters: DataFrame, table: LakeTable, batch: int, reached: Mapping[str, Ledger]) -> None:
         view = "dead_letters"
         columns = ", ".join(quote(name) for name in COLUMNS)
         letters.createOrReplaceGlobalTempView(view)
         positions = {topic: {str(p): o for p, o in state.positions.items()} for topic, state in sorted(reached.items())}
-        summary = {ledger.PIPELINE: self._pipeline, ledger.BATCH: str(batch), POSITIONS: json.dumps(positions)}
+        summary = {PIPELINE: self._pipeline, BATCH: str(batch), LETTER_POSITIONS: json.dumps(positions)}
         commit(
             self._session,
             f"INSERT INTO {table.sql_name} ({columns}) SELECT {columns} FROM global_temp.{view}",
@@ -144,7 +156,7 @@ class DeadLetters:
         )
 
 
-def rejected(raw: DataFrame, verdicts: DataFrame) -> DataFrame:
+def rejected_records(raw: DataFrame, verdicts: DataFrame) -> DataFrame:
     """Letters for the records of ``raw`` that ``verdicts`` names by ``partition``, ``offset`` and ``problem``."""
     named = raw.join(F.broadcast(verdicts.select("partition", "offset", "problem")), ["partition", "offset"])
     stage = F.coalesce(
@@ -153,7 +165,7 @@ def rejected(raw: DataFrame, verdicts: DataFrame) -> DataFrame:
     return _letters(named, stage)
 
 
-def undecodable(raw: DataFrame, reasons: Mapping[int, str]) -> DataFrame:
+def undecodable_records(raw: DataFrame, reasons: Mapping[int, str]) -> DataFrame:
     """Letters for all of ``raw`` that have a value, none of which has a schema that can be used; ``reasons``: by id."""
     values = raw.where(F.col("value").isNotNull())
     return _letters(values.withColumn("problem", schema_problem(schema_id("value"), reasons)), F.lit("decode"))
@@ -169,30 +181,20 @@ def _letters(records: DataFrame, stage: Column) -> DataFrame:
     return records.select(*names, *said)
 
 
-def read_positions(table: LakeTable) -> dict[str, ledger.Ledger]:
+def read_positions(table: LakeTable) -> dict[str, Ledger]:
     """Topic to what of it the table has seen, from the newest snapshot that says so."""
     for summary in table.summaries():
-        if POSITIONS in summary:
-            topics = json.loads(summary[POSITIONS]).items()
-            return {topic: ledger.Ledger({int(p): int(o) for p, o in state.items()}) for topic, state in topics}
+        if LETTER_POSITIONS in summary:
+            topics = json.loads(summary[LETTER_POSITIONS]).items()
+            return {topic: Ledger({int(p): int(o) for p, o in state.items()}) for topic, state in topics}
     return {}
 
 
 def tell_positions(table: LakeTable) -> None:
     """Have the newest snapshot say what of each topic the table has seen, before older ones are given up."""
-    told = next((summary[POSITIONS] for summary in table.summaries() if POSITIONS in summary), None)
+    told = next((summary[LETTER_POSITIONS] for summary in table.summaries() if LETTER_POSITIONS in summary), None)
     if told is not None:
-        table.commit_nothing({POSITIONS: told})
-
-
-def within(ranges: ledger.Ranges) -> Column:
-    """Whether a record's ``partition`` and ``offset`` lie in ``ranges``."""
-    inside = F.lit(False)
-    for partition, (start, end) in sorted(ranges.items()):
-        inside = inside | (
-            (F.col("partition") == partition) & (F.col("offset") >= F.lit(start)) & (F.col("offset") < F.lit(end))
-        )
-    return inside
+        table.commit_nothing({LETTER_POSITIONS: told})
 
 
 _KAFKA_HEADERS = "array<struct<key:string,value:binary>>"

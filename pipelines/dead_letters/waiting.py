@@ -8,10 +8,11 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from pipelines.changes.waiting import firsts
 from pipelines.dead_letters import actions
-from pipelines.dead_letters.store import NAMESPACE, TABLE
-from pipelines.kafka.profile import is_replayed
+from pipelines.lake import names
 from pipelines.lake.catalog import Lake
+from pipelines.lake.names import DEAD_LETTERS, NAMESPACE
 from pipelines.lake.table import LakeTable
 from pipelines.protection.functions import Vault
 from pipelines.protection.letters import open_key
@@ -19,23 +20,7 @@ from pipelines.protection.letters import open_key
 POSITION = ("topic", "partition", "offset")
 
 
-def followers(raw: DataFrame, first: DataFrame) -> DataFrame:
-    """``partition`` and ``offset`` of the records of ``raw`` that must wait.
-
-    ``first``: by ``partition`` and ``key``, the offset ``parked_at`` of the key's first open letter.
-    """
-    mine = raw.where(F.col("key").isNotNull() & F.col("value").isNotNull() & ~is_replayed(F.col("headers")))
-    behind = mine.join(F.broadcast(first), ["partition", "key"]).where(F.col("offset") > F.col("parked_at"))
-    return behind.select("partition", "offset")
-
-
-def firsts(letters: DataFrame, *by: str) -> DataFrame:
-    """By ``partition`` and ``key``, and ``by`` what else, the first offset of ``letters``, as ``parked_at``."""
-    keyed = letters.where(F.col("key").isNotNull())
-    return keyed.groupBy(*by, "partition", "key").agg(F.min("offset").alias("parked_at"))
-
-
-class Parking:
+class WaitingKeys:
     """The keys that have open letters, as of the last ``refresh``. ``vault``: by which sealed ones are opened."""
 
     def __init__(self, spark: SparkSession, vault: Vault | None = None) -> None:
@@ -46,7 +31,10 @@ class Parking:
 
     def refresh(self) -> bool:
         """Look again, if letters or actions have come since. Whether there are actions that weren't known."""
-        letters, done = self._lake.table(NAMESPACE, TABLE), self._lake.table(actions.NAMESPACE, actions.TABLE)
+        letters, done = (
+            self._lake.table(NAMESPACE, DEAD_LETTERS),
+            self._lake.table(names.NAMESPACE, names.DEAD_LETTER_ACTIONS),
+        )
         now = (_snapshot(letters), _snapshot(done))
         decided = now[1] != self._seen[1]
         if now == self._seen:

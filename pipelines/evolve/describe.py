@@ -6,19 +6,23 @@ from functools import partial
 from typing import Any
 
 from pipelines.lake.iceberg_schema import INEXACT
+from pipelines.lake.properties import (
+    COMMENT,
+    CONTRACT_CLASSES,
+    CONTRACT_FRESHNESS,
+    CONTRACT_OWNER,
+    CONTRACT_PREFIX,
+    CONTRACT_PROTECTED,
+    CONTRACT_RETENTION,
+    CONTRACT_STATUS,
+    CONTRACT_STEWARD,
+    CONTRACT_VERSION,
+)
 from pipelines.lake.table import LakeTable
-from pipelines.merge.fold import TECHNICAL
-from pipelines.protection.columns import entries
+from pipelines.protection.columns import column_protections
+from pipelines.schema.technical import TECHNICAL
 from quality.contract import Column, Contract
 from quality.protection import Protection
-
-# The one that Spark, Trino and others show of a table.
-COMMENT = "comment"
-PREFIX = "lakehouse.contract."
-VERSION, STATUS, OWNER, STEWARD = (PREFIX + name for name in ("version", "status", "owner", "steward"))
-# Column to classification, and to what was done to its values (:mod:`quality.protection`), as JSON.
-CLASSES, PROTECTED = PREFIX + "classification", PREFIX + "protected"
-FRESHNESS, RETENTION = PREFIX + "freshness-seconds", PREFIX + "retention-seconds"
 
 
 def describe(table: LakeTable, contract: Contract | None) -> list[str]:
@@ -27,10 +31,10 @@ def describe(table: LakeTable, contract: Contract | None) -> list[str]:
     """
     table.refresh()
     properties = table.properties
-    known = {name for name in properties if name.startswith(PREFIX)}
+    known = {name for name in properties if name.startswith(CONTRACT_PREFIX)}
     if contract is None and not known:
         return []
-    protected = {name: entry.how for name, entry in entries(properties).items()}
+    protected = {name: entry.how for name, entry in column_protections(properties).items()}
     said = _properties(contract, protected) if contract is not None else {}
     gone = (known | ({COMMENT} & properties.keys())) - said.keys()
     news = {name: value for name, value in said.items() if properties.get(name) != value}
@@ -51,11 +55,16 @@ def comment_of(column: Column, protection: Protection | None = None) -> str | No
 def _properties(contract: Contract, protected: Mapping[str, Protection]) -> dict[str, str]:
     classes = {c.name: c.classification for c in contract.columns if c.classification}
     said = {
-        COMMENT: contract.description, VERSION: contract.version, STATUS: contract.status, OWNER: contract.owner,
-        STEWARD: contract.steward, CLASSES: json.dumps(classes) if classes else None,
-        PROTECTED: json.dumps(protected) if protected else None,
-        FRESHNESS: _number(contract.freshness_seconds), RETENTION: _number(contract.retention_seconds),
-    }  # fmt: skip
+        COMMENT: contract.description,
+        CONTRACT_VERSION: contract.version,
+        CONTRACT_STATUS: contract.status,
+        CONTRACT_OWNER: contract.owner,
+        CONTRACT_STEWARD: contract.steward,
+        CONTRACT_CLASSES: json.dumps(classes) if classes else None,
+        CONTRACT_PROTECTED: json.dumps(protected) if protected else None,
+        CONTRACT_FRESHNESS: _number(contract.freshness_seconds),
+        CONTRACT_RETENTION: _number(contract.retention_seconds),
+    }
     return {name: value for name, value in said.items() if value}
 
 

@@ -8,27 +8,27 @@ snapshots have what they had until they expire.
 from dataclasses import replace
 
 from pipelines.errors import StopPipeline
-from pipelines.evolve import follow as evolve
-from pipelines.lake import iceberg_schema as alter
-from pipelines.lake import partitioning as arrange
+from pipelines.evolve.applied import applied_schema
 from pipelines.lake.catalog import Lake
-from pipelines.lake.iceberg_schema import INEXACT
+from pipelines.lake.iceberg_schema import INEXACT, steps
+from pipelines.lake.partitioning import fixed_columns
+from pipelines.lake.properties import SOURCE_SCHEMA, SOURCE_TABLE
 from pipelines.lake.table import LakeTable
 from pipelines.ledger.entries import Ledger
 from pipelines.ledger.resyncs import Resync
-from pipelines.protection.columns import Entry, Protected, entries, written
-from pipelines.schema.plan import Applied, Change, Target, target
-from pipelines.schema.policy import restrained
-from pipelines.sources.debezium.envelope import SourceColumn
-from pipelines.sources.postgres.schema_log import TableVersions
-from pipelines.sources.postgres.types import plain_type
+from pipelines.protection.columns import ColumnProtection, ProtectedColumns, column_protections, protection_property
+from pipelines.schema.columns import SourceColumn
+from pipelines.schema.lake_types import plain_type
+from pipelines.schema.plan import Applied, Change, Target, target_schema
+from pipelines.schema.policy import apply_policy
+from pipelines.schema.versions import TableVersions
 from pipelines.specs.load import SchemaPolicy
 
 
-class Reprotect:
+class Reprotection:
     """Of one table."""
 
-    def __init__(self, protected: Protected, policy: SchemaPolicy) -> None:
+    def __init__(self, protected: ProtectedColumns, policy: SchemaPolicy) -> None:
         self._protected, self._policy = protected, policy
         # The schema of the table that was found to be as the contract says.
         self._settled: tuple[str, int] | None = None
@@ -39,11 +39,11 @@ class Reprotect:
         """Have the table's columns protected as the contract says, and say what was done. Raises StopPipeline."""
         if self._settled == table.identity:
             return []
-        has = evolve.applied(table, versions)
-        wanted = restrained(has, target(None, (), versions, has), self._policy)
+        has = applied_schema(table, versions)
+        wanted = apply_policy(has, target_schema(None, (), versions, has), self._policy)
         self._protected.check(wanted.columns, wanted.keys)
         called = _called(has, wanted)
-        was = entries(table.properties)
+        was = column_protections(table.properties)
         entry = {old: self._protected.entry(name, has.types[old]) for old, name in called.items()}
         wrong = {old: wanted for old, wanted in entry.items() if not _same(was.get(old), wanted)}
         if wrong:
@@ -55,10 +55,10 @@ class Reprotect:
         return [f"protect {old} ({entry.how if entry else 'no more'})" for old, entry in wrong.items()]
 
     def _replace(
-        self, lake: Lake, table: LakeTable, has: Applied, called: dict[str, str], entry: dict[str, Entry | None],
-        wrong: list[str],
+        self, lake: Lake, table: LakeTable, has: Applied, called: dict[str, str],
+        entry: dict[str, ColumnProtection | None], wrong: list[str],
     ) -> None:  # fmt: skip
-        stuck = sorted(set(wrong) & arrange.fixed_columns(table))
+        stuck = sorted(set(wrong) & fixed_columns(table))
         if stuck:
             raise StopPipeline(
                 f"{', '.join(stuck)} of {table.sql_name} can't be protected anew, because the table is partitioned by"
@@ -70,7 +70,7 @@ class Reprotect:
             changes.append(replace(change, column=old))
             kind = replace(plain_type(has.types[old]), lost=_lost(comments[old]))
             columns.append(SourceColumn(old, None, kind))
-        table.alter(alter.steps(lake.jvm, changes, columns), written(table.properties, entry))
+        table.alter(steps(lake.jvm, changes, columns), protection_property(table.properties, entry))
 
 
 def _called(has: Applied, wanted: Target) -> dict[str, str]:
@@ -86,7 +86,7 @@ def _lies_ahead(resync: Resync, known: Ledger) -> bool:
     return known.resync != resync.id and all(known.positions.get(p, 0) <= start for p, start in resync.start.items())
 
 
-def _same(was: Entry | None, wanted: Entry | None) -> bool:
+def _same(was: ColumnProtection | None, wanted: ColumnProtection | None) -> bool:
     return was is None if wanted is None else wanted.same(was)
 
 
@@ -94,10 +94,12 @@ def _lost(comment: str | None) -> str | None:
     return (comment or "").partition(INEXACT)[2] or None
 
 
-def _refuse(table: LakeTable, wait: list[str], was: dict[str, Entry], wrong: dict[str, Entry | None]) -> None:
+def _refuse(
+    table: LakeTable, wait: list[str], was: dict[str, ColumnProtection], wrong: dict[str, ColumnProtection | None]
+) -> None:
     if not wait:
         return
-    source = f"{table.properties['lakehouse.source-schema']}.{table.properties['lakehouse.source-table']}"
+    source = f"{table.properties[SOURCE_SCHEMA]}.{table.properties[SOURCE_TABLE]}"
     raise StopPipeline(
         f"the contract of {source} protects columns otherwise than rows of {table.sql_name} have them:"
         f" {'; '.join(_told(old, was.get(old), wrong[old]) for old in wait)}. Nothing was merged. Run `lakehouse resync"
@@ -105,7 +107,7 @@ def _refuse(table: LakeTable, wait: list[str], was: dict[str, Entry], wrong: dic
     )
 
 
-def _told(name: str, was: Entry | None, wanted: Entry | None) -> str:
+def _told(name: str, was: ColumnProtection | None, wanted: ColumnProtection | None) -> str:
     if was is not None and wanted is not None and was.how == wanted.how:
         return f"{name} ({was.how}) by another key, or under another name"
     has, shall = (entry.how if entry is not None else "as in the source" for entry in (was, wanted))

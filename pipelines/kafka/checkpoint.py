@@ -8,7 +8,7 @@ are offsets too, and a topic may have none in a batch.
 import json
 from pathlib import Path
 
-from pipelines.ledger.entries import Ranges
+from pipelines.kafka.ranges import Ranges
 
 TopicOffsets = dict[str, dict[int, int]]
 

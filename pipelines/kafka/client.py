@@ -12,8 +12,6 @@ from tenacity import RetryError, Retrying, retry_if_exception, retry_if_result, 
 from pipelines.errors import RetryBatch, StopPipeline
 
 ANSWER_SECONDS = 10.0
-# The header of a dead letter that was put back on its topic: the partition and offset at which it had been.
-REPLAYED_FROM = "lakehouse.replayed-from"
 POLL_SECONDS = 1.0
 # Longer than Kafka lets a transaction be open by default.
 TRANSACTION_SECONDS = 90

@@ -9,23 +9,24 @@ from collections.abc import Callable
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
-from pipelines.kafka.profile import TopicProfile, number_of, schema_id
-from pipelines.ledger.entries import Ranges, size
+from pipelines.kafka.profile import TopicProfile
+from pipelines.kafka.ranges import Ranges, offset_count
+from pipelines.kafka.wire import number_of, schema_id
 from pipelines.spark.dataframes import observing
 
 # So many offsets are more than the markers that transactions leave: some are records.
-ASSUMED_OFFSETS = 1_000
+EXPECTED_OFFSETS = 1_000
 # Of each partition, at either end.
 SAMPLE_OFFSETS = 1_000
 
 
-def alike(before: TopicProfile | None, ranges: Ranges) -> TopicProfile | None:
+def expected_profile(before: TopicProfile | None, ranges: Ranges) -> TopicProfile | None:
     """What ``ranges`` hold at most, if every record is like the ones of ``before``; None: these weren't all alike."""
     if before is None or len(before.schema_ids) != 1 or len(before.key_schema_ids) > 1 or before.unkeyed:
         return None
     (identifier,), newest = before.schema_ids, max(end for _, end in ranges.values()) - 1
     return TopicProfile(
-        before.topic, dict(ranges), {identifier: newest}, set(before.key_schema_ids), size(ranges), assumed=True
+        before.topic, dict(ranges), {identifier: newest}, set(before.key_schema_ids), offset_count(ranges), assumed=True
     )
 
 
@@ -39,7 +40,7 @@ def ending(ranges: Ranges) -> Ranges:
     return {p: (max(end - SAMPLE_OFFSETS, beginning(ranges)[p][1]), end) for p, (_, end) in ranges.items()}
 
 
-def counted(records: DataFrame, seen: TopicProfile) -> tuple[DataFrame, Callable[[], TopicProfile | None]]:
+def verified(records: DataFrame, seen: TopicProfile) -> tuple[DataFrame, Callable[[], TopicProfile | None]]:
     """``records``, and what to ask once an action has read all of them: what they hold, None if that isn't what was
     assumed. What was ``seen`` isn't counted again.
     """

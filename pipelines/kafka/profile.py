@@ -4,14 +4,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Self
 
-from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
-from pipelines.kafka.client import REPLAYED_FROM
-
-MAGIC = b"\x00"
-HEADER_BYTES = 5
-ID_BYTES = 4
+from pipelines.kafka.wire import number_of, schema_id
 
 
 @dataclass
@@ -41,31 +37,6 @@ class TopicProfile:
             self.topic, ranges, dict(by_age), self.key_schema_ids | other.key_schema_ids, self.rows + other.rows,
             self.tombstones + other.tombstones, self.unkeyed + other.unkeyed,
         )  # fmt: skip
-
-
-def schema_id(column: str) -> Column:
-    """The four bytes of the schema id in Confluent's wire format (after a zero byte, see :func:`id_bytes`); null where
-    the bytes aren't that. Spark has no cheap way to make a number of them.
-    """
-    value = F.col(column)
-    framed = (F.length(value) > HEADER_BYTES) & (F.substring(value, 1, 1) == F.lit(MAGIC))
-    return F.when(framed, F.substring(value, 2, ID_BYTES))
-
-
-def id_bytes(schema_id: int) -> bytes:
-    """A schema id as it is in a record."""
-    return schema_id.to_bytes(ID_BYTES, "big")
-
-
-def number_of(found: bytes | None) -> int | None:
-    """The schema id of what :func:`schema_id` found."""
-    return None if found is None else int.from_bytes(found, "big")
-
-
-def is_replayed(headers: Column) -> Column:
-    """Whether a record is a replayed dead letter. Never null."""
-    found = F.exists(headers, lambda header: header["key"] == F.lit(REPLAYED_FROM))
-    return F.coalesce(found, F.lit(False))
 
 
 def profile(batch: DataFrame) -> dict[str, TopicProfile]:

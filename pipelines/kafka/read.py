@@ -8,9 +8,10 @@ import json
 import re
 from collections.abc import Mapping
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
 
-from pipelines.ledger.entries import Ranges, some
+from pipelines.kafka.ranges import Ranges, non_empty
 from pipelines.settings import MirrorSettings
 from pipelines.sources.postgres.capture import HEARTBEAT_TABLE, SCHEMA_CHANGES
 from pipelines.sources.postgres.names import escaped
@@ -59,7 +60,7 @@ def read_stream(spark: SparkSession, settings: MirrorSettings) -> DataFrame:
 
 def read_ranges(spark: SparkSession, kafka_bootstrap: str, ranges: Mapping[str, Ranges]) -> DataFrame:
     """Ranges of topics."""
-    ranges = {topic: some(by) for topic, by in ranges.items()}
+    ranges = {topic: non_empty(by) for topic, by in ranges.items()}
     return (
         spark.read.format("kafka")
         .options(**OPTIONS)
@@ -73,3 +74,13 @@ def read_ranges(spark: SparkSession, kafka_bootstrap: str, ranges: Mapping[str, 
 
 def _offsets(ranges: Mapping[str, Ranges], which: int) -> str:
     return json.dumps({t: {str(partition): span[which] for partition, span in by.items()} for t, by in ranges.items()})
+
+
+def within(ranges: Ranges) -> Column:
+    """Whether a record's ``partition`` and ``offset`` lie in ``ranges``."""
+    inside = F.lit(False)
+    for partition, (start, end) in sorted(ranges.items()):
+        inside = inside | (
+            (F.col("partition") == partition) & (F.col("offset") >= F.lit(start)) & (F.col("offset") < F.lit(end))
+        )
+    return inside

@@ -23,11 +23,11 @@ from pipelines.kafka.client import (
     list_offsets,
     settled_ends,
 )
+from pipelines.kafka.ranges import Ranges, non_empty
 from pipelines.kafka.read import read_ranges
-from pipelines.ledger.entries import Ranges, some
 
 
-class TopicHistory:
+class TopicReader:
     """Reads ranges of topics anew, ``at_once`` offsets at a time."""
 
     def __init__(self, kafka_bootstrap: str, at_once: int) -> None:
@@ -39,7 +39,7 @@ class TopicHistory:
         """Parts of ``ranges``, each with its raw records, in order; or all as one part, if ``whole``."""
         if not ranges:
             return
-        for part in [ranges] if whole else parts(ranges, self.at_once):
+        for part in [ranges] if whole else split_ranges(ranges, self.at_once):
             yield part, read_ranges(session, self._kafka_bootstrap, {topic: part})
 
     def ends(self, topic: str) -> dict[int, int]:
@@ -53,10 +53,10 @@ class TopicHistory:
         Raises RetryBatch if it doesn't answer.
         """
         held = _earliest(self._kafka_bootstrap, [(topic, partition) for partition in ranges])
-        return some({partition: (start, held[topic, partition]) for partition, (start, _) in ranges.items()})
+        return non_empty({partition: (start, held[topic, partition]) for partition, (start, _) in ranges.items()})
 
 
-def outrun(positions: TopicOffsets, kafka_bootstrap: str) -> bool:
+def is_outrun(positions: TopicOffsets, kafka_bootstrap: str) -> bool:
     """Whether Kafka has lost records from these positions on. Raises RetryBatch if it doesn't answer."""
     flat = {(topic, partition): offset for topic, by in positions.items() for partition, offset in by.items()}
     held = _earliest(kafka_bootstrap, flat)
@@ -90,7 +90,7 @@ def _answering(kafka_bootstrap: str) -> Iterator[None]:
         raise RetryBatch(f"Kafka doesn't answer at {kafka_bootstrap}: {error}") from error
 
 
-def parts(ranges: Ranges, at_once: int) -> Iterator[Ranges]:
+def split_ranges(ranges: Ranges, at_once: int) -> Iterator[Ranges]:
     """``ranges`` in parts of about ``at_once`` offsets, all partitions advancing alike."""
     total = sum(end - start for start, end in ranges.values())
     count = -(-total // at_once)
@@ -99,4 +99,4 @@ def parts(ranges: Ranges, at_once: int) -> Iterator[Ranges]:
             p: (start + (end - start) * i // count, start + (end - start) * (i + 1) // count)
             for p, (start, end) in ranges.items()
         }
-        yield some(cut)
+        yield non_empty(cut)

@@ -7,31 +7,9 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
+from pipelines.lake.properties import TABLE_PROPERTIES
 from pipelines.lake.table import LakeTable, strings
 from pipelines.spark.session import CATALOG
-from pipelines.specs.layout import GRANULARITY, TOGETHER
-
-# Engines share a file's reading out by its row groups, and leave out those that hold nothing of what is asked for.
-ROW_GROUPS = "write.parquet.row-group-size-bytes"
-# What Spark takes opening a file for, as so many bytes read. With Iceberg's 4 MB, and as many files of deletes opened
-# with each of data, every small file is a task of its own.
-OPENING = "read.split.open-file-cost"
-READING = {ROW_GROUPS: str(16 << 20), OPENING: str(256 << 10)}
-TABLE_PROPERTIES = {
-    "format-version": "2",
-    # Until it has many files (see pipelines.maintenance.plan.deletes).
-    GRANULARITY: TOGETHER,
-    "write.merge.mode": "merge-on-read",
-    "write.update.mode": "merge-on-read",
-    "write.delete.mode": "merge-on-read",
-    "write.metadata.delete-after-commit.enabled": "true",
-    "write.metadata.previous-versions-max": "50",
-    "write.distribution-mode": "none",
-    "commit.retry.num-retries": "10",
-    # Each commit adds a manifest of data and one of deletes, which every reader opens.
-    "commit.manifest.min-count-to-merge": "8",
-    **READING,
-}
 
 _NAMESPACES = Lock()
 

@@ -4,13 +4,10 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pipelines.merge.fold import TECHNICAL
+from pipelines.schema.columns import SourceColumn, TableShape
 from pipelines.schema.plan import Change
-from pipelines.sources.debezium.envelope import SourceColumn, TableShape
+from pipelines.schema.technical import TECHNICAL, TECHNICAL_TYPES
 
-TECHNICAL_TYPES = {
-    "_kafka_partition": "int", "_kafka_offset": "long", "_lsn": "long", "_committed_at": "timestamptz", "_op": "string",
-}  # fmt: skip
 # Begins what a column's comment says of values that the lake can't hold.
 INEXACT = "not exact; lost: "
 

@@ -26,7 +26,7 @@ def partitioning(table: LakeTable) -> tuple[str, ...]:
     return tuple(str(Term.of(transform, name)) for transform, name in fields if transform != "void")
 
 
-def lay_out(jvm: Any, table: LakeTable, wanted: Layout) -> list[str]:
+def apply_layout(jvm: Any, table: LakeTable, wanted: Layout) -> list[str]:
     """Give the table the layout that is ``wanted``, and say what was changed. Raises LayoutError; nothing is changed
     then.
     """

@@ -4,8 +4,8 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from pipelines.lake.properties import BY_PARTITION, DELETE_GRANULARITY
 from pipelines.spark.session import CATALOG
-from pipelines.specs.layout import GRANULARITY, TOGETHER
 from pipelines.sql import quote_path
 
 
@@ -120,7 +120,7 @@ class LakeTable:
     @property
     def deletes_together(self) -> bool:
         """Whether the deletes of a partition are written to one file, not to one for each data file."""
-        return self.properties.get(GRANULARITY) == TOGETHER
+        return self.properties.get(DELETE_GRANULARITY) == BY_PARTITION
 
     @property
     def partitioned(self) -> bool:

@@ -18,6 +18,8 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import reduce
 from typing import Self
 
+from pipelines.kafka.ranges import Positions, Ranges, non_empty, offset_count, parse_positions, positions_json
+
 PIPELINE = "lakehouse.pipeline"
 BATCH = "lakehouse.batch"
 OFFSETS = "lakehouse.offsets"
@@ -30,9 +32,6 @@ LOST = "lakehouse.lost-offsets"
 TOTAL = "lakehouse.total"
 # Promise of the table's contract to how many of the commit's records broke it.
 BROKEN = "lakehouse.broken"
-
-Positions = Mapping[int, int]
-Ranges = Mapping[int, tuple[int, int]]
 
 
 @dataclass(frozen=True)
@@ -90,11 +89,11 @@ class Ledger:
 
     def up_to(self, ends: Positions) -> dict[int, tuple[int, int]]:
         """What lies between the table's positions and ``ends``. A partition without a position begins at 0."""
-        return some({partition: (self.positions.get(partition, 0), end) for partition, end in ends.items()})
+        return non_empty({partition: (self.positions.get(partition, 0), end) for partition, end in ends.items()})
 
     def pending(self, ranges: Ranges) -> dict[int, tuple[int, int]]:
         """The part of ``ranges`` that isn't in the table yet."""
-        return some({p: (max(start, self.positions.get(p, 0)), end) for p, (start, end) in ranges.items()})
+        return non_empty({p: (max(start, self.positions.get(p, 0)), end) for p, (start, end) in ranges.items()})
 
     def skipped(self, ranges: Ranges) -> dict[int, tuple[int, int]]:
         """What would never be read if the table went on with ``ranges``: the offsets between its positions and them."""
@@ -124,7 +123,7 @@ class Total:
         more = replace(self, spans=spans, commits=self.commits + 1)
         if commit.counts is None:
             return replace(more, uncounted=self.uncounted + 1)
-        offsets, lost = self.offsets + size(commit.offsets), self.lost + size(commit.lost)
+        offsets, lost = self.offsets + offset_count(commit.offsets), self.lost + offset_count(commit.lost)
         return replace(more, offsets=offsets, lost=lost, counts=self.counts + commit.counts)
 
 
@@ -142,11 +141,11 @@ class Commit:
     total: Total | None = None
 
 
-def read(summaries: Iterable[Mapping[str, str]]) -> Ledger:
+def read_ledger(summaries: Iterable[Mapping[str, str]]) -> Ledger:
     """The ledger from snapshot summaries, newest first: that of the newest commit which has one."""
     for summary in summaries:
         if POSITIONS in summary:
-            positions = positions_of(summary[POSITIONS])
+            positions = parse_positions(summary[POSITIONS])
             truncated, partitions, resynced = (
                 int(summary[name]) if name in summary else None for name in (TRUNCATED_LSN, PARTITIONS, RESYNCED)
             )
@@ -154,7 +153,7 @@ def read(summaries: Iterable[Mapping[str, str]]) -> Ledger:
     return Ledger()
 
 
-def commits(summaries: Iterable[Mapping[str, str]]) -> list[Commit]:
+def commit_entries(summaries: Iterable[Mapping[str, str]]) -> list[Commit]:
     """The entries of snapshot summaries, in the order given; summaries without one (compaction's) are left out."""
     return [
         Commit(
@@ -174,7 +173,7 @@ def add_up(history: Iterable[Commit]) -> Total:
     return reduce(lambda before, commit: commit.total or before.after(commit), history, Total())
 
 
-def newest(summaries: Iterable[Mapping[str, str]]) -> list[Commit]:
+def newest_entries(summaries: Iterable[Mapping[str, str]]) -> list[Commit]:
     """The entries of snapshot summaries, newest first, back to the newest one with a total, as far as there is one; in
     the order of :func:`commits`, oldest first.
     """
@@ -183,10 +182,10 @@ def newest(summaries: Iterable[Mapping[str, str]]) -> list[Commit]:
         needed.insert(0, summary)
         if TOTAL in summary:
             break
-    return commits(needed)
+    return commit_entries(needed)
 
 
-def problems(history: Iterable[Commit], complete: bool) -> list[str]:
+def ledger_problems(history: Iterable[Commit], complete: bool) -> list[str]:
     """Gaps, overlaps and counts that don't add up, in the entries of a table's history, oldest first.
 
     ``complete``: the history begins with the table's first commit, so that the first entry must begin at offset 0.
@@ -203,7 +202,7 @@ def problems(history: Iterable[Commit], complete: bool) -> list[str]:
             elif start < expected:
                 found.append(f"{where}: offsets {start} to {min(end, expected) - 1} are in two commits")
             reached[partition] = max(end, reached.get(partition, 0))
-        length = size(commit.offsets)
+        length = offset_count(commit.offsets)
         if commit.counts is not None and commit.counts.records > length:
             found.append(f"batch {commit.batch}: accounts for {commit.counts.records} records in {length} offsets")
         so_far = None if so_far is None else so_far.after(commit)
@@ -215,7 +214,7 @@ def problems(history: Iterable[Commit], complete: bool) -> list[str]:
     return found
 
 
-def summary(
+def entry_summary(
     pipeline: str, batch: int, ranges: Ranges, reached: Ledger, counts: Counts, lost: Ranges | None = None,
     total: Total | None = None, broken: Mapping[str, int] | None = None,
 ) -> dict[str, str]:  # fmt: skip
@@ -226,7 +225,7 @@ def summary(
         PIPELINE: pipeline,
         BATCH: str(batch),
         OFFSETS: _json(ranges),
-        POSITIONS: told(reached.positions),
+        POSITIONS: positions_json(reached.positions),
         COUNTS: json.dumps(asdict(counts)),
     }
     known = {TRUNCATED_LSN: reached.truncated_lsn, PARTITIONS: reached.partitions, RESYNC: reached.resync,
@@ -234,26 +233,6 @@ def summary(
              TOTAL: json.dumps(asdict(total)) if total else None,
              BROKEN: json.dumps(broken) if broken else None}  # fmt: skip
     return properties | {name: str(value) for name, value in known.items() if value is not None}
-
-
-def told(positions: Positions) -> str:
-    """Positions as JSON."""
-    return json.dumps({str(partition): offset for partition, offset in sorted(positions.items())})
-
-
-def positions_of(text: str) -> dict[int, int]:
-    """The positions that :func:`told` wrote."""
-    return {int(partition): int(offset) for partition, offset in json.loads(text).items()}
-
-
-def size(ranges: Ranges) -> int:
-    """How many offsets they are."""
-    return sum(end - start for start, end in ranges.values())
-
-
-def some(ranges: Ranges) -> dict[int, tuple[int, int]]:
-    """Those that have an offset."""
-    return {partition: (start, end) for partition, (start, end) in ranges.items() if start < end}
 
 
 def _total(text: str) -> Total:

@@ -11,14 +11,13 @@ from dataclasses import dataclass, replace
 
 from pyspark.sql import SparkSession
 
-from pipelines.dead_letters.store import NAMESPACE
 from pipelines.errors import StopPipeline
+from pipelines.kafka.ranges import Positions, Ranges, non_empty, parse_positions
 from pipelines.lake.catalog import Lake
+from pipelines.lake.names import NAMESPACE, RESYNCS
 from pipelines.lake.table import LakeTable
-from pipelines.ledger.entries import Ledger, Positions, Ranges, positions_of, some
-from pipelines.merge.statement import before
-
-TABLE = "resyncs"
+from pipelines.ledger.entries import Ledger
+from pipelines.ledger.rows import written_before
 
 
 @dataclass(frozen=True)
@@ -34,13 +33,13 @@ class Resync:
     @property
     def stale(self) -> str:
         """The condition for a mirrored table's row that was last written before the start."""
-        return before(self.start)
+        return written_before(self.start)
 
     def split(self, ranges: Ranges) -> tuple[Ranges, Ranges]:
         """The parts of ``ranges`` before and after the start."""
         first = {p: (start, min(end, max(start, self.start.get(p, 0)))) for p, (start, end) in ranges.items()}
         rest = {p: (first[p][1], end) for p, (_, end) in ranges.items()}
-        return some(first), some(rest)
+        return non_empty(first), non_empty(rest)
 
     def begun(self, reached: Ledger) -> Ledger:
         """The ledger of a table that has reached the start.
@@ -113,13 +112,13 @@ class Resyncs:
 
     def refresh(self) -> bool:
         """Look again, if anything has come since; whether it has."""
-        table = self._lake.table(NAMESPACE, TABLE)
+        table = self._lake.table(NAMESPACE, RESYNCS)
         if table is None or table.snapshot_id == self._seen:
             return False
         rows = self._session.table(table.sql_name).orderBy("at").collect()
-        ends = {row.id: positions_of(row.positions) for row in rows if row.step == "end"}
+        ends = {row.id: parse_positions(row.positions) for row in rows if row.step == "end"}
         self._newest = {
-            row.topic: Resync(row.id, positions_of(row.positions), ends.get(row.id))
+            row.topic: Resync(row.id, parse_positions(row.positions), ends.get(row.id))
             for row in rows
             if row.step == "start"
         }

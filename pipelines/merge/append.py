@@ -6,8 +6,8 @@ joined with the table. See infra/decisions/057-what-is-new-is-appended.md.
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from pipelines.changes.topic_batch import Changes
-from pipelines.merge.pruning import reach
+from pipelines.merge.changes import MergeInput
+from pipelines.merge.pruning import key_bounds
 from pipelines.spark.dataframes import persisted
 from pipelines.sql import quote
 
@@ -16,7 +16,7 @@ from pipelines.sql import quote
 MOST_NEAR = 50_000
 
 
-def snapshot_without(changes: Changes, keyed: DataFrame) -> int | None:
+def snapshot_without(changes: MergeInput, keyed: DataFrame) -> int | None:
     """The newest snapshot of the table, if that has none of the keys that ``keyed`` has in its ``row``; None: it may
     have some, or it would take long to tell. What is appended must be tied to that snapshot.
     """
@@ -25,7 +25,7 @@ def snapshot_without(changes: Changes, keyed: DataFrame) -> int | None:
         return None
     # Of uuids, which may be texts of the source by now, Iceberg 1.11 leaves out files wrongly.
     uuids = {name for name, kind in table.column_types.items() if kind == "uuid"}
-    between = {k: pair for k, pair in reach(facts, changes.shape, changes.keys).items() if k not in uuids}
+    between = {k: pair for k, pair in key_bounds(facts, changes.shape, changes.keys).items() if k not in uuids}
     if not between:
         return None
     with part.outcome.stage("new_keys"):

@@ -14,21 +14,11 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from pipelines.sources.debezium.envelope import SHAPES, TableShape
+from pipelines.schema.columns import SHAPES, TableShape
+from pipelines.schema.technical import TECHNICAL
+from pipelines.sources.base.change_rows import CREATES, DELETE, UPSERT
 from pipelines.sql import quote
 
-DELETE, UPSERT = "d", "u"
-CREATES = ("c", "r")
-# Technical column of the lake to the change row's field. (Iceberg reserves `_partition` itself.)
-TECHNICAL = {
-    "_kafka_partition": "partition",
-    "_kafka_offset": "offset",
-    "_lsn": "lsn",
-    "_committed_at": "committed_at",
-    "_op": "op",
-}
-# Those that tell which record wrote a row.
-RECORD = ("_kafka_partition", "_kafka_offset")
 # Of a number that orders as the offset does; Kafka holds fewer partitions, and fewer than 2^47 records in each.
 PARTITION_BITS = 16
 OP, KEEP, LOST = "__op", "__keep", "__lost"

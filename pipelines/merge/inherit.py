@@ -13,17 +13,12 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from pipelines.changes.admit import UNAVAILABLE
-from pipelines.merge.fold import CREATES, DELETE, KEEP, LOST
-from pipelines.sources.debezium.envelope import TableShape
+from pipelines.merge.fold import KEEP, LOST
+from pipelines.schema.columns import TableShape
+from pipelines.sources.base.change_rows import CREATES, DELETE, UNAVAILABLE, any_unavailable
 from pipelines.sql import quote
 
 MAX_KEY_CHANGES = 16
-
-
-def any_unavailable(shape: TableShape) -> Column:
-    """Whether a change row lacks an unchanged value."""
-    return reduce(Column.__or__, [F.col("unavailable").getField(c.name) for c in shape.toastable], F.lit(False))
 
 
 def inherit(changes: DataFrame, shape: TableShape, keys: Sequence[str], table: DataFrame) -> DataFrame:

@@ -9,26 +9,18 @@ from typing import Any
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
-from pipelines.changes.key_filter import MOST_SLOTS, PARAMETER, Slots
+from pipelines.changes.key_filter import MOST_BUCKETS, PARAMETER, KeyFilter
 from pipelines.changes.stats import folded_count
-from pipelines.changes.topic_batch import Changes, Ready
-from pipelines.dead_letters.store import rejected
+from pipelines.dead_letters.store import rejected_records
+from pipelines.lake.commit import NO_SETTINGS, commit
 from pipelines.merge.append import snapshot_without
+from pipelines.merge.changes import MergeInput, PreparedWrite
 from pipelines.merge.fold import at, each, fold, newest, without_outdated
 from pipelines.merge.inherit import all_known, inherit, lacks, orphans
-from pipelines.merge.pruning import Pruning, near, sifting
-from pipelines.merge.statement import (
-    FEW_ROWS,
-    NO_SETTINGS,
-    PLANNED_ONCE,
-    WRITTEN_IN_PLACE,
-    MergePlan,
-    commit,
-    configured,
-    extend,
-    merge_sql,
-)
-from pipelines.spark.dataframes import keep_told, persisted, release, viewed
+from pipelines.merge.pruning import Pruning, key_filter_for, prune_by_keys
+from pipelines.merge.statement import FEW_ROWS, PLANNED_ONCE, WRITTEN_IN_PLACE, MergePlan, extend, merge_sql
+from pipelines.spark.dataframes import keep_with_stats, persisted, release, viewed
+from pipelines.spark.session import configured
 from pipelines.sql import quote
 
 # A table with fewer rows than so many times the keys that are changed is read as it is.
@@ -48,12 +40,12 @@ class Folded:
 
 
 @contextmanager
-def ready(changes: Changes) -> Iterator[Ready]:
+def ready(changes: MergeInput) -> Iterator[PreparedWrite]:
     """What is to be committed, within the block."""
     part, facts, shape, keys = changes.part, changes.facts, changes.shape, changes.keys
     cleared, unavailable = changes.truncated_lsn, facts.incomplete > 0
     with ExitStack() as held:
-        where = Pruning() if cleared is not None else near(facts, shape, keys, changes.asked.ruler)
+        where = Pruning() if cleared is not None else prune_by_keys(facts, shape, keys, changes.asked.ruler)
         with part.outcome.stage("fold"):
             folded = _folded(changes, where, held)
         empty = next(changes.table.summaries(), None) is None
@@ -72,7 +64,7 @@ def ready(changes: Changes) -> Iterator[Ready]:
                 if not known:
                     lacking = held.enter_context(persisted(orphans(folded.rows, shape, present), part.few))
                     lost = lacking.count()
-                    letters = [rejected(part.raw, lacking)] if lost else []
+                    letters = [rejected_records(part.raw, lacking)] if lost else []
         plan = MergePlan(
             target=changes.table.sql_name,
             changes="",
@@ -90,11 +82,11 @@ def ready(changes: Changes) -> Iterator[Ready]:
             write = partial(extend, part.session, plan, tuple(changes.table.column_types), since, settings=settings)
         else:
             write = partial(commit, part.session, merge_sql(plan), settings=settings, parameters=parameters)
-        yield Ready(write, changes.counts(folded.count, lost), letters)
+        yield PreparedWrite(write, changes.counts(folded.count, lost), letters)
 
 
 def _concerned(
-    changes: Changes, where: Pruning, columns: Sequence[str], parameters: Mapping[str, Any] | None = None
+    changes: MergeInput, where: Pruning, columns: Sequence[str], parameters: Mapping[str, Any] | None = None
 ) -> DataFrame:
     """Those of the table's rows that changes may concern."""
     conditions = " AND ".join(where.conditions("t")) or "true"
@@ -102,7 +94,7 @@ def _concerned(
     return changes.part.session.sql(statement, dict(parameters) if parameters else None)
 
 
-def _folded(changes: Changes, where: Pruning, held: ExitStack) -> Folded:
+def _folded(changes: MergeInput, where: Pruning, held: ExitStack) -> Folded:
     """What it is made of is kept as long as ``held``."""
     part, facts, shape, keys = changes.part, changes.facts, changes.shape, changes.keys
     unavailable = facts.incomplete > 0
@@ -121,25 +113,25 @@ def _folded(changes: Changes, where: Pruning, held: ExitStack) -> Folded:
     order = None if part.versions is None else F.struct("lsn", "offset")
     folded, told = fold(good, shape, keys, unavailable, order), None
     if unavailable:
-        folded, told = keep_told(folded, lacks(shape, keys), part.few)
+        folded, told = keep_with_stats(folded, lacks(shape, keys), part.few)
         held.callback(release, folded)
     listed = facts.distinct is not None and changes.settled
     return Folded(folded, facts.distinct if listed else folded_count(good, keys), good, told)
 
 
-def _sifted(changes: Changes, folded: Folded) -> tuple[Slots | None, Iterable[int]]:
+def _sifted(changes: MergeInput, folded: Folded) -> tuple[KeyFilter | None, Iterable[int]]:
     """By what the table's rows are sifted, and which slots the changes have. Of many changes this is asked only where
     it leaves out most rows, and these are more than the keys.
     """
     if not changes.part.many:
         return changes.asked.slots, changes.facts.taken
     count = folded.count
-    worth = count <= MOST_SLOTS // 2 and changes.table.rows >= ROWS_PER_KEY * count
-    slots = sifting(changes.shape, changes.keys, changes.table, count) if worth else None
+    worth = count <= MOST_BUCKETS // 2 and changes.table.rows >= ROWS_PER_KEY * count
+    slots = key_filter_for(changes.shape, changes.keys, changes.table, count) if worth else None
     return slots, () if slots is None else folded.keyed.agg(F.collect_set(slots.slot(F.col("row")))).collect()[0][0]
 
 
-def _settings(changes: Changes, one_task: bool) -> Mapping[str, str]:
+def _settings(changes: MergeInput, one_task: bool) -> Mapping[str, str]:
     """How Spark runs the merge. ``one_task``: so little of the table is read that one would do, for few changes."""
     part = changes.part
     if part.few and one_task:

@@ -18,15 +18,18 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Row, Window
 from pyspark.sql import functions as F
 
-from pipelines.changes.admit import UNKNOWN_ROW
-from pipelines.changes.topic_batch import Changes, Ready
-from pipelines.dead_letters.store import rejected
-from pipelines.ledger.guard import snapshot_of
-from pipelines.merge.fold import DELETE, OP, RECORD, each
-from pipelines.merge.pruning import Pruning, bounds
-from pipelines.merge.statement import MergePlan, before, commit, exchange_sql, extend
-from pipelines.sources.debezium.envelope import TableShape
-from pipelines.spark.dataframes import given, persisted, viewed
+from pipelines.dead_letters.store import rejected_records
+from pipelines.lake.commit import commit
+from pipelines.ledger.guard import checked_snapshot
+from pipelines.ledger.rows import written_before
+from pipelines.merge.changes import MergeInput, PreparedWrite
+from pipelines.merge.fold import OP, each
+from pipelines.merge.pruning import Pruning, widened_bounds
+from pipelines.merge.statement import MergePlan, exchange_sql, extend
+from pipelines.schema.columns import TableShape
+from pipelines.schema.technical import RECORD
+from pipelines.sources.base.change_rows import DELETE, UNKNOWN_ROW
+from pipelines.spark.dataframes import from_rows, persisted, viewed
 from pipelines.sql import quote
 
 Position = tuple[int, int]
@@ -71,15 +74,15 @@ class Net:
 
 
 @contextmanager
-def ready(changes: Changes) -> Iterator[Ready]:
+def ready(changes: MergeInput) -> Iterator[PreparedWrite]:
     """What is to be committed, within the block: rows of the table are deleted, and others inserted."""
     part, cleared = changes.part, changes.truncated_lsn
     with part.outcome.stage("fold"):
         summed = changes.good.count()
         # Rows that are read again stand beside their former selves, which go when all have been read.
-        stored = part.session.table(changes.table.sql_name).where(f"NOT ({before(changes.resynced_from)})")
+        stored = part.session.table(changes.table.sql_name).where(f"NOT ({written_before(changes.resynced_from)})")
         found = net(changes.good, changes.shape, changes.facts, stored, cleared)
-    letters = [] if found.unknown is None else [rejected(part.raw, found.unknown)]
+    letters = [] if found.unknown is None else [rejected_records(part.raw, found.unknown)]
     with viewed(found.changes, part.seen.topic) as view:
         plan = MergePlan(
             target=changes.table.sql_name,
@@ -90,7 +93,7 @@ def ready(changes: Changes) -> Iterator[Ready]:
             truncated_lsn=cleared,
         )
         write = partial(_write, changes, plan, appends=cleared is None and found.between is None)
-        yield Ready(write, changes.counts(summed, found.lost), letters)
+        yield PreparedWrite(write, changes.counts(summed, found.lost), letters)
 
 
 def net(changes: DataFrame, shape: TableShape, facts: Row, table: DataFrame, truncated_lsn: int | None) -> Net:
@@ -103,14 +106,14 @@ def net(changes: DataFrame, shape: TableShape, facts: Row, table: DataFrame, tru
         return Net(each(changes, shape))
     few = facts.removals <= FEW_REMOVALS
     stored = table if truncated_lsn is None else table.where(F.col("_lsn") >= truncated_lsn)
-    with persisted(_entries(changes, shape, _candidates(stored, bounds(facts, shape, ())), few)) as entries:
+    with persisted(_entries(changes, shape, _candidates(stored, widened_bounds(facts, shape, ())), few)) as entries:
         met = _met(entries)
         found = _summed(met)
         unknown, lost = None, 0
         if found["unmet"]:
             rejected = unmatched(_groups(entries))
             lost = len(rejected)
-            named = given(changes.sparkSession, sorted(rejected), "partition int, offset long")
+            named = from_rows(changes.sparkSession, sorted(rejected), "partition int, offset long")
             unknown = named.withColumn("problem", F.lit(UNKNOWN_ROW))
             # Rows of the table have positions from before these changes.
             changes, left = (_but(rows, F.broadcast(named)) for rows in (changes, entries))
@@ -149,9 +152,9 @@ def unmatched(groups: Sequence[Group]) -> set[Position]:
     return rejected
 
 
-def _write(changes: Changes, plan: MergePlan, summary: Mapping[str, str], appends: bool) -> None:
+def _write(changes: MergeInput, plan: MergePlan, summary: Mapping[str, str], appends: bool) -> None:
     """``appends``: no row of the table is deleted. Raises RetryBatch where somebody else has committed to it since."""
-    session, since = changes.part.session, snapshot_of(changes.table, changes.known)
+    session, since = changes.part.session, checked_snapshot(changes.table, changes.known)
     if appends:
         extend(session, plan, tuple(changes.table.column_types), since, summary)
     else:

@@ -8,13 +8,13 @@ from typing import Any
 
 from pyspark.sql import Row
 
-from pipelines.changes.key_filter import Slots
-from pipelines.changes.key_histogram import Ruler
-from pipelines.changes.stats import LISTABLE, Asked, can_be_listed, is_settled, prunable
-from pipelines.changes.topic_batch import Part
+from pipelines.changes.key_filter import KeyFilter
+from pipelines.changes.key_histogram import KeyHistogram
+from pipelines.changes.stats import LISTABLE, StatsRequest, bounded_columns, can_be_listed, has_exact_groups
+from pipelines.changes.topic_batch import TopicBatch
 from pipelines.lake.table import LakeTable
-from pipelines.sources.debezium.envelope import TableShape
-from pipelines.sources.postgres.types import printed
+from pipelines.schema.columns import TableShape
+from pipelines.schema.lake_types import printed
 from pipelines.sql import literal, quote
 
 # An int's and a long's.
@@ -31,7 +31,7 @@ class Pruning:
     bounds: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
     gap: tuple[str, int, int] | None = None
     among: tuple[str, tuple[Any, ...]] | None = None
-    slots: Slots | None = None
+    slots: KeyFilter | None = None
 
     def conditions(self, row: str) -> list[str]:
         """In SQL, all true of each row that a change concerns. With ``slots`` they have its parameter."""
@@ -63,29 +63,29 @@ class Pruning:
         return [self.slots.passes(row)] if self.slots is not None else []
 
 
-def near(facts: Row, shape: TableShape, keys: tuple[str, ...], ruler: Ruler | None) -> Pruning:
+def prune_by_keys(facts: Row, shape: TableShape, keys: tuple[str, ...], ruler: KeyHistogram | None) -> Pruning:
     """What ``facts`` tell of where the changed keys are, of a table with a key. ``ruler``: that was asked of them."""
     among = key_among(facts, shape, keys)
     # What is listed needs no gap.
     gap = ruler.gap(facts.marks) if ruler is not None and among is None and facts.marks is not None else None
-    return Pruning(bounds(facts, shape, keys), (ruler.key, *gap) if ruler is not None and gap else None, among)
+    return Pruning(widened_bounds(facts, shape, keys), (ruler.key, *gap) if ruler is not None and gap else None, among)
 
 
-def bounds(facts: Row, shape: TableShape, keys: tuple[str, ...]) -> dict[str, tuple[Any, Any]]:
+def widened_bounds(facts: Row, shape: TableShape, keys: tuple[str, ...]) -> dict[str, tuple[Any, Any]]:
     """What :func:`reach` tells, moved :func:`apart`."""
-    return {name: apart(*pair) for name, pair in reach(facts, shape, keys).items()}
+    return {name: widen_bounds(*pair) for name, pair in key_bounds(facts, shape, keys).items()}
 
 
-def reach(facts: Row, shape: TableShape, keys: tuple[str, ...]) -> dict[str, tuple[Any, Any]]:
+def key_bounds(facts: Row, shape: TableShape, keys: tuple[str, ...]) -> dict[str, tuple[Any, Any]]:
     """Column to least and greatest value, of the key, or without one of the rows that are removed (where some may be
     null as well). Never for uuid: Iceberg 1.11 orders its text wrongly when it prunes.
     """
     found = facts.bounds.asDict()
-    pairs = {name: (found[f"low {name}"], found[f"high {name}"]) for name in prunable(shape, keys)}
+    pairs = {name: (found[f"low {name}"], found[f"high {name}"]) for name in bounded_columns(shape, keys)}
     return {name: pair for name, pair in pairs.items() if pair[0] is not None}
 
 
-def apart(low: Any, high: Any) -> tuple[Any, Any]:
+def widen_bounds(low: Any, high: Any) -> tuple[Any, Any]:
     """Whole numbers moved apart to multiples of a power of two, an eighth to a quarter of their distance, so that they
     are the same for many batches: Spark makes code of them, which it keeps.
     """
@@ -105,23 +105,25 @@ def key_among(facts: Row, shape: TableShape, keys: tuple[str, ...]) -> tuple[str
     return key, tuple({touched[key]: None for touched in facts.touched})
 
 
-def asked(part: Part, shape: TableShape, keys: tuple[str, ...], table: LakeTable | None, ruler: Ruler | None) -> Asked:
+def stats_request(
+    part: TopicBatch, shape: TableShape, keys: tuple[str, ...], table: LakeTable | None, ruler: KeyHistogram | None
+) -> StatsRequest:
     """What a part's rows are asked for, so that what of the ``table`` they concern is known. Slots aren't where they
     can be listed or there is no table yet, or they are so many that this is asked of their keys (see
     :mod:`pipelines.merge.keyed`).
     """
     if table is None or can_be_listed(part.seen.rows):
-        return Asked(part.few)
-    return Asked(part.few, None if part.many else sifting(shape, keys, table, part.seen.rows), ruler)
+        return StatsRequest(part.few)
+    return StatsRequest(part.few, None if part.many else key_filter_for(shape, keys, table, part.seen.rows), ruler)
 
 
-def sifting(shape: TableShape, keys: tuple[str, ...], table: LakeTable, changed: int) -> Slots | None:
+def key_filter_for(shape: TableShape, keys: tuple[str, ...], table: LakeTable, changed: int) -> KeyFilter | None:
     """By what a table's rows are sifted for so many changed keys; None: none of the key's columns has the same hash in
     both.
     """
     types, has = {column.name: column.type.iceberg for column in shape.columns}, table.column_types
-    same = [key for key in keys if is_settled(types[key]) and has.get(key) == printed(types[key])]
-    return Slots.of(same, changed) if same else None
+    same = [key for key in keys if has_exact_groups(types[key]) and has.get(key) == printed(types[key])]
+    return KeyFilter.of(same, changed) if same else None
 
 
 def _literal(value: Any) -> str:

@@ -1,21 +1,22 @@
 """Merge: the folded changes of a batch into the table, in one commit that carries the ledger."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from pipelines.merge.fold import DELETE, KEEP, OP, TECHNICAL
+from pipelines.lake.commit import NO_SETTINGS, carrying
+from pipelines.ledger.rows import written_before
+from pipelines.merge.fold import KEEP, OP
 from pipelines.merge.pruning import Pruning
+from pipelines.schema.technical import TECHNICAL
+from pipelines.sources.base.change_rows import DELETE
+from pipelines.spark.session import configured
 from pipelines.sql import quote
 
 READ = "r"
 NEWER = f"c._lsn >= t._lsn OR c._op = '{READ}' OR t._op = '{READ}'"
-SNAPSHOT_PROPERTY = "spark.sql.iceberg.snapshot-property."
-NO_SETTINGS: Mapping[str, str] = {}
 # For rows of which a look at each stage's outcome, to plan anew, takes longer than a plan that isn't the best.
 PLANNED_ONCE = {"spark.sql.adaptive.enabled": "false"}
 # Each task writes what it has. Iceberg would have the new rows of a table without partitions be moved to one task,
@@ -59,30 +60,6 @@ def exchange_sql(plan: MergePlan) -> str:
     return _merge(plan, f"WHEN MATCHED AND c.{OP} = '{DELETE}' THEN DELETE", _insert(plan, f"c.{OP} <> '{DELETE}'"))
 
 
-def before(positions: Mapping[int, int], row: str = "") -> str:
-    """The condition for a mirrored table's row that was written by a record before its partition's position."""
-    conditions = (
-        f"({row}_kafka_partition = {partition:d} AND {row}_kafka_offset < {offset:d})"
-        for partition, offset in sorted(positions.items())
-        if offset
-    )
-    return " OR ".join(conditions) or "false"
-
-
-def commit(
-    session: SparkSession,
-    statement: str,
-    summary: Mapping[str, str],
-    settings: Mapping[str, str] = NO_SETTINGS,
-    parameters: Mapping[str, Any] | None = None,
-) -> None:
-    """Run ``statement`` with its named ``parameters`` so that its one commit carries ``summary``, with the session's
-    ``settings`` changed meanwhile. The session must serve one statement at a time.
-    """
-    with configured(session, _carrying(summary, settings)):
-        session.sql(statement, dict(parameters) if parameters else None)
-
-
 def extend(
     session: SparkSession,
     plan: MergePlan,
@@ -100,29 +77,9 @@ def extend(
     writer = new.writeTo(plan.target).option("isolation-level", "serializable")
     if since is not None:
         writer = writer.option("validate-from-snapshot-id", since)
-    with configured(session, _carrying(summary, settings)):
+    with configured(session, carrying(summary, settings)):
         # Iceberg looks at what was committed meanwhile only where rows are replaced, though they be none.
         writer.overwrite(F.lit(False))
-
-
-def _carrying(summary: Mapping[str, str], settings: Mapping[str, str]) -> dict[str, str]:
-    return {**{SNAPSHOT_PROPERTY + key: value for key, value in summary.items()}, **settings}
-
-
-@contextmanager
-def configured(session: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """The session has these ``settings`` within the block; its own come back after it."""
-    before = {key: session.conf.get(key, None) for key in settings}
-    for key, value in settings.items():
-        session.conf.set(key, value)
-    try:
-        yield
-    finally:
-        for key, was in before.items():
-            if was is None:
-                session.conf.unset(key)
-            else:
-                session.conf.set(key, was)
 
 
 def _merge(plan: MergePlan, *actions: str) -> str:
@@ -139,7 +96,7 @@ def _same(plan: MergePlan) -> str:
 
 
 def _matched(plan: MergePlan) -> list[str]:
-    reread = [before(plan.resynced_from, "t.")] if plan.resynced_from else []
+    reread = [written_before(plan.resynced_from, "t.")] if plan.resynced_from else []
     newer = f"({' OR '.join([NEWER, *reread])})"
     every = [*plan.columns, *TECHNICAL]
     assignments = ", ".join(f"t.{quote(name)} = {_new_value(name, plan.kept)}" for name in every)

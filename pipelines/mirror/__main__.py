@@ -19,17 +19,17 @@ from pipelines.changes import enforce
 from pipelines.kafka.checkpoint import OffsetLog
 from pipelines.kafka.lease import Lease
 from pipelines.kafka.read import read_stream
-from pipelines.kafka.topic_reader import outrun
+from pipelines.kafka.topic_reader import is_outrun
 from pipelines.log import json_log
-from pipelines.mirror import jit as gear
 from pipelines.mirror.batch import BatchMirror
+from pipelines.mirror.jit import choose_jit, restart_process
 from pipelines.protection.columns import keys_for
 from pipelines.protection.functions import Vault
 from pipelines.settings import MirrorSettings
-from pipelines.spark.executors import ABSENT_SECONDS, Attendance
-from pipelines.spark.leaks import settle
+from pipelines.spark.executors import ABSENT_SECONDS, ExecutorWatch
+from pipelines.spark.leaks import freeze_modules
 from pipelines.spark.session import abandon, end_session, leave, start_session
-from pipelines.specs import load as spec
+from pipelines.specs.load import SpecError, load_specs
 from quality import odcs
 from quality.errors import ContractError
 
@@ -58,16 +58,16 @@ def main() -> int:
     settings = MirrorSettings()
     failpoints.look_in(settings.failpoints)
     try:
-        specs, contracts = spec.load(settings.specs), odcs.load(settings.contracts)
+        specs, contracts = load_specs(settings.specs), odcs.load(settings.contracts)
         keys = keys_for(contracts.values(), settings.protection_key)
-    except (spec.SpecError, ContractError) as error:
+    except (SpecError, ContractError) as error:
         log.error("bad_spec", error=str(error))
         return 1
     # Spark is given the keys, and its processes needn't have the secrets.
     for name in ("PROTECTION_KEY", "SPARK_SECRET_KEY"):
         os.environ.pop(name, None)
     lease = Lease(settings.kafka_bootstrap, settings.source_name, settings.state_dir, log)
-    chosen = gear.choose(settings)
+    chosen = choose_jit(settings)
     settings = settings.model_copy(update={"spark_java_options": chosen.java_options})
     spark = start_session(settings, f"mirror {settings.source_name}", lasting=True)
     spark.sparkContext.setLogLevel("WARN")
@@ -78,7 +78,7 @@ def main() -> int:
         vault = None if keys is None else Vault.of(spark, keys)
         mirror = partial(BatchMirror, spark, settings, stop, caught_up, log, specs, contracts, vault)
         done = caught_up if chosen.high else Event()
-        settle()
+        freeze_modules()
         code = _run(spark, settings, mirror, lease, stop, done, log) if lease.acquire(stop) else 0
     except ContractError as error:
         log.error("bad_spec", error=str(error))
@@ -89,7 +89,7 @@ def main() -> int:
     for number in SIGNALS:
         signal.signal(number, signal.SIG_DFL)
     if code == 0 and not asked.is_set():
-        gear.begin_again(environment)
+        restart_process(environment)
     return code
 
 
@@ -98,7 +98,7 @@ def _run(
     done: Event, log: BoundLogger,
 ) -> int:  # fmt: skip
     offsets = OffsetLog(settings.checkpoint)
-    if outrun(offsets.next(), settings.kafka_bootstrap):
+    if is_outrun(offsets.next(), settings.kafka_bootstrap):
         # The checkpoint is of no more use. Without it every topic is read from what Kafka holds of it, and each table's
         # ledger says what of that is news, and whether anything is lost.
         log.warning("checkpoint_given_up", because="Kafka doesn't hold any more what it would go on with")
@@ -114,7 +114,7 @@ def _run(
         .trigger(processingTime=TRIGGER)
         .start()
     )
-    alive, attendance = settings.state_dir / "alive", Attendance(spark)
+    alive, attendance = settings.state_dir / "alive", ExecutorWatch(spark)
     while query.isActive and lease.held() and not stop.wait(POLL_SECONDS):
         alive.touch()
         if attendance.none():

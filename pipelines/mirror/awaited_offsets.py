@@ -12,7 +12,7 @@ from pipelines.kafka.client import ANSWER_SECONDS, TopicPartitionKey, ask, clien
 GROUP = "lakehouse.wanted"
 
 
-def want(admin: AdminClient, ends: Mapping[TopicPartitionKey, int]) -> None:
+def await_offsets(admin: AdminClient, ends: Mapping[TopicPartitionKey, int]) -> None:
     """Tell the mirror that everything below these offsets is waited for. Raises KafkaException."""
     partitions = [TopicPartition(topic, partition, offset) for (topic, partition), offset in ends.items()]
     request = admin.alter_consumer_group_offsets(
@@ -21,7 +21,7 @@ def want(admin: AdminClient, ends: Mapping[TopicPartitionKey, int]) -> None:
     request[GROUP].result()
 
 
-class Wanted:
+class AwaitedOffsets:
     """What is waited for. Nothing, where the broker doesn't answer."""
 
     def __init__(self, bootstrap: str) -> None:

@@ -9,19 +9,19 @@ from queue import SimpleQueue
 
 from pyspark.sql import SparkSession
 
-from pipelines.changes.topic_batch import Outcome
-from pipelines.ledger.entries import Positions
+from pipelines.changes.topic_batch import TopicOutcome
+from pipelines.kafka.ranges import Positions
 
 SIDE_BY_SIDE = 2
 
 
 @dataclass(frozen=True)
 class _Job:
-    future: Future[Outcome]
+    future: Future[TopicOutcome]
     positions: Positions
 
 
-class Aside:
+class BackgroundTables:
     """The tables that are under way. Used by the thread that runs batches."""
 
     def __init__(self, spark: SparkSession) -> None:
@@ -32,11 +32,11 @@ class Aside:
         self._pool = ThreadPoolExecutor(SIDE_BY_SIDE, thread_name_prefix="aside")
         self._jobs: dict[str, _Job] = {}
 
-    def start(self, topic: str, positions: Positions, job: Callable[[SparkSession], Outcome]) -> None:
+    def start(self, topic: str, positions: Positions, job: Callable[[SparkSession], TopicOutcome]) -> None:
         """Have a table mirrored, of which readers see everything below ``positions`` meanwhile."""
         self._jobs[topic] = _Job(self._pool.submit(self._run, job), positions)
 
-    def _run(self, job: Callable[[SparkSession], Outcome]) -> Outcome:
+    def _run(self, job: Callable[[SparkSession], TopicOutcome]) -> TopicOutcome:
         session = self._sessions.get()
         try:
             return job(session)
@@ -47,7 +47,7 @@ class Aside:
         """The tables that are under way, and what readers see of them."""
         return {topic: job.positions for topic, job in self._jobs.items()}
 
-    def finished(self) -> dict[str, Future[Outcome]]:
+    def finished(self) -> dict[str, Future[TopicOutcome]]:
         """Those that have ended since somebody asked."""
         done = {topic: job.future for topic, job in self._jobs.items() if job.future.done()}
         for topic in done:

@@ -10,26 +10,27 @@ from threading import Event
 from pyspark.sql import DataFrame, SparkSession
 from structlog.stdlib import BoundLogger
 
-from pipelines.changes.topic_batch import Outcome, Part, gathered, kept
+from pipelines.changes.topic_batch import TopicBatch, TopicOutcome, cached, coalesced
 from pipelines.dead_letters.store import DeadLetters
-from pipelines.dead_letters.waiting import Parking
+from pipelines.dead_letters.waiting import WaitingKeys
 from pipelines.errors import RetryBatch, Stopping, StopPipeline
 from pipelines.failpoints import failpoint
 from pipelines.kafka.checkpoint import OffsetLog
 from pipelines.kafka.profile import TopicProfile
+from pipelines.kafka.ranges import Positions, Ranges, non_empty, offset_count
 from pipelines.kafka.registry import SchemaRegistry
-from pipelines.kafka.topic_reader import TopicHistory
-from pipelines.ledger.entries import Ledger, Positions, Ranges, size, some
+from pipelines.kafka.topic_reader import TopicReader
+from pipelines.ledger.entries import Ledger
 from pipelines.ledger.resyncs import Resyncs
 from pipelines.maintenance.rounds import Maintenance
-from pipelines.mirror.awaited_offsets import Wanted
-from pipelines.mirror.background import Aside
+from pipelines.mirror.awaited_offsets import AwaitedOffsets
+from pipelines.mirror.background import BackgroundTables
 from pipelines.mirror.holds import Holds
 from pipelines.mirror.intake import Brought, Intake
 from pipelines.mirror.pace import Pace
-from pipelines.mirror.progress import PositionPublisher, told
+from pipelines.mirror.progress import ProgressPublisher, progress_offsets
 from pipelines.mirror.report import batch_line
-from pipelines.mirror.table.audit import Audit
+from pipelines.mirror.table.audit import AuditBranch
 from pipelines.mirror.table.mirror import TableMirror
 from pipelines.mirror.table.rules import Rules
 from pipelines.mirror.table.topic import Topic
@@ -61,20 +62,20 @@ class BatchMirror:
     ) -> None:  # fmt: skip
         self._settings, self._stop, self._log, self._holds = settings, stop, log, Holds()
         self._caught_up = caught_up
-        self._publisher = PositionPublisher(settings.kafka_bootstrap, log)
+        self._publisher = ProgressPublisher(settings.kafka_bootstrap, log)
         self._pace, self._maintenance = Pace(specs.default_freshness), Maintenance(spark, specs, log)
-        self._wanted = Wanted(settings.kafka_bootstrap)
+        self._wanted = AwaitedOffsets(settings.kafka_bootstrap)
         self._registry = SchemaRegistry(str(settings.schema_registry_url))
         self._letters = DeadLetters(spark, settings.kafka_bootstrap, PIPELINE)
-        self._history = TopicHistory(settings.kafka_bootstrap, settings.max_offsets_per_trigger)
+        self._history = TopicReader(settings.kafka_bootstrap, settings.max_offsets_per_trigger)
         self._offsets = OffsetLog(settings.checkpoint)
         self._schema_log = SchemaLog(settings.kafka_bootstrap, self._registry, settings.source_name)
-        self._parking, self._resyncs = Parking(spark, vault), Resyncs(spark)
+        self._parking, self._resyncs = WaitingKeys(spark, vault), Resyncs(spark)
         self._spark, self._specs, self._contracts, self._vault = spark, specs, contracts, vault
         self._tables: dict[str, TableMirror] = {}
         self._audited = {topic_name(settings.source_name, *table) for table, c in contracts.items() if c.blocking}
         self._intake = Intake(settings.kafka_bootstrap, self._tables, self._audited, self._parking)
-        self._aside = Aside(spark)
+        self._aside = BackgroundTables(spark)
         # Tables whose schema has changed while they were under way.
         self._unheard: set[str] = set()
         # What was left out of the last batch, though that, or one before it, had something for them.
@@ -96,7 +97,7 @@ class BatchMirror:
         started = time.monotonic()
         self._pace.begin()
         ranges = self._offsets.ranges(number)
-        offsets = sum(map(size, ranges.values()))
+        offsets = sum(map(offset_count, ranges.values()))
         behind = offsets >= self._settings.max_offsets_per_trigger // 2
         planned = self._planned(ranges)
         outcomes, busy = self._ended(planned), self._aside.busy()
@@ -105,7 +106,7 @@ class BatchMirror:
         # Both look, whatever the first one says.
         decided = any([self._parking.refresh(), self._resyncs.refresh()])
         free = planned.keys() - busy.keys()
-        pending = {t for t in free if t in self._left or some(planned[t])}
+        pending = {t for t in free if t in self._left or non_empty(planned[t])}
         waiting = {} if behind else self._waiting(pending)
         called = {t for t in free if self._is_called(t, t in altered or decided)}
         coming = called | {t for t in pending - waiting.keys() if not self._holds.held(t)}
@@ -129,7 +130,7 @@ class BatchMirror:
             for topic in planned.keys() - due - self._holds.all().keys() - waiting.keys():
                 self._tables[topic].pass_over(taken.get(topic, planned[topic]))
         ends = {topic: {partition: end for partition, (_, end) in by.items()} for topic, by in ranges.items()}
-        self._publisher.publish(told(ends, self._holds.all(), waiting))
+        self._publisher.publish(progress_offsets(ends, self._holds.all(), waiting))
         if any(outcome.rows or outcome.reread or outcome.schema_changes or outcome.swept for outcome in outcomes):
             failpoint("before-checkpoint")
             self._log.info("batch", **batch_line(number, outcomes, profiled - looking, time.monotonic() - started))
@@ -179,7 +180,7 @@ class BatchMirror:
             return planned
         return self._tables[topic].from_here(planned)
 
-    def _outcomes(self, jobs: Mapping[str, Future[Outcome]]) -> list[Outcome]:
+    def _outcomes(self, jobs: Mapping[str, Future[TopicOutcome]]) -> list[TopicOutcome]:
         """What became of every table; those that can't go on are held.
 
         A failure that no table was spared is not a table's: it is raised, and the batch is tried again as a whole. But
@@ -195,7 +196,7 @@ class BatchMirror:
             self._settled(topic, failed.get(topic))
         return [self._warned(job.result()) for topic, job in jobs.items() if topic not in failed]
 
-    def _ended(self, planned: Mapping[str, Ranges]) -> list[Outcome]:
+    def _ended(self, planned: Mapping[str, Ranges]) -> list[TopicOutcome]:
         """The same of the tables that were mirrored aside, each of which fails alone."""
         outcomes = []
         for topic, job in self._aside.finished().items():
@@ -208,7 +209,7 @@ class BatchMirror:
             outcomes.append(self._warned(job.result()))
         return outcomes
 
-    def _warned(self, outcome: Outcome) -> Outcome:
+    def _warned(self, outcome: TopicOutcome) -> TopicOutcome:
         if outcome.layout_refused:
             self._log.warning("layout_refused", topic=outcome.topic, why=outcome.layout_refused)
         for promise, why in outcome.not_enforced.items():
@@ -240,34 +241,36 @@ class BatchMirror:
 
     def _altered(self, ranges: Mapping[str, Ranges]) -> set[str]:
         """Topics whose tables' schema the log has news of: at first of all, then when a batch has some of it."""
-        if self._tables and not some(ranges.get(self._schema_log.topic, {})):
+        if self._tables and not non_empty(ranges.get(self._schema_log.topic, {})):
             return set()
         return {topic_name(self._settings.source_name, *table) for table in self._schema_log.news()}
 
     def _start_aside(self, brought: Brought, topic: str, planned: Ranges, number: int, altered: bool) -> None:
         """Mirror a table beside the batches: it reads its records by itself, for the batch's are gone once it ends."""
-        mirror, seen, offsets = self._mirror_of(topic), brought.seen(topic), size(planned)
+        mirror, seen, offsets = self._mirror_of(topic), brought.seen(topic), offset_count(planned)
 
-        def alone(session: SparkSession) -> Outcome:
-            with kept(gathered(brought.alone(topic, planned), offsets), offsets) as records:
-                outcome = Outcome(topic, rows=seen.rows)
-                return mirror.mirror(Part(records, seen, planned, number, session, outcome), altered)
+        def alone(session: SparkSession) -> TopicOutcome:
+            with cached(coalesced(brought.alone(topic, planned), offsets), offsets) as records:
+                outcome = TopicOutcome(topic, rows=seen.rows)
+                return mirror.mirror(TopicBatch(records, seen, planned, number, session, outcome), altered)
 
         with self._session() as session:
             self._aside.start(topic, mirror.positions(session), alone)
 
-    def _one(self, raw: DataFrame, seen: TopicProfile, planned: Ranges, number: int, altered: bool) -> Outcome:
+    def _one(self, raw: DataFrame, seen: TopicProfile, planned: Ranges, number: int, altered: bool) -> TopicOutcome:
         mirror = self._mirror_of(seen.topic)
         with self._session() as session:
-            outcome = Outcome(seen.topic, rows=seen.rows)
-            return mirror.mirror(Part(raw, seen, planned, number, session, outcome), altered)
+            outcome = TopicOutcome(seen.topic, rows=seen.rows)
+            return mirror.mirror(TopicBatch(raw, seen, planned, number, session, outcome), altered)
 
     def _mirror_of(self, name: str) -> TableMirror:
         mirror = self._tables.get(name)
         if mirror is None:
             topic = Topic(name, self._registry, self._history, self._schema_log, self._settings.unavailable_value)
             contract = self._contracts.get(topic.table)
-            audit = Audit(self._spark, contract, self._settle) if contract is not None and contract.blocking else None
+            audit = (
+                AuditBranch(self._spark, contract, self._settle) if contract is not None and contract.blocking else None
+            )
             rules = Rules(
                 self._settings.source_name, PIPELINE, self._settings.dead_letter_share,
                 self._specs.schema_policy(*topic.table), self._specs.layout(*topic.table),

@@ -19,8 +19,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
 
+from pipelines.lake.commit import commit
 from pipelines.merge.pruning import Pruning
-from pipelines.merge.statement import FEW_ROWS, MergePlan, commit, extend, merge_sql
+from pipelines.merge.statement import FEW_ROWS, MergePlan, extend, merge_sql
 from pipelines.spark.session import DRIVER_JAVA_OPTIONS, ENGINE_CONF, class_path, launch
 
 NOBODY = "127.0.0.1:9"

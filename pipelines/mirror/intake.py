@@ -8,12 +8,12 @@ from functools import reduce
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from pipelines.changes.topic_batch import KEPT_OFFSETS, gathered, kept
-from pipelines.dead_letters.waiting import Parking
-from pipelines.kafka.expected import alike, beginning, ending
+from pipelines.changes.topic_batch import CACHED_OFFSETS, cached, coalesced
+from pipelines.dead_letters.waiting import WaitingKeys
+from pipelines.kafka.expected import beginning, ending, expected_profile
 from pipelines.kafka.profile import TopicProfile, profile
+from pipelines.kafka.ranges import Ranges, non_empty, offset_count
 from pipelines.kafka.read import read_ranges
-from pipelines.ledger.entries import Ranges, size, some
 from pipelines.mirror.table.mirror import TableMirror
 
 
@@ -32,13 +32,13 @@ class Brought:
 
     def of(self, topic: str, planned: Ranges) -> DataFrame:
         """The topic's records: of what is kept, or else read once more by themselves."""
-        if self.offsets <= KEPT_OFFSETS:
+        if self.offsets <= CACHED_OFFSETS:
             return self.batch.where(F.col("topic") == topic)
-        return gathered(self.alone(topic, planned), size(planned))
+        return coalesced(self.alone(topic, planned), offset_count(planned))
 
     def alone(self, topic: str, planned: Ranges) -> DataFrame:
         """The same, read by themselves, also once the batch is over."""
-        if not size(planned):
+        if not offset_count(planned):
             return self.batch.sparkSession.createDataFrame([], self.batch.schema)
         return _read(self.batch, {topic: planned}, self.kafka_bootstrap)
 
@@ -47,7 +47,7 @@ class Intake:
     """``tables``: topic to its mirror, of those that have been met; ``audited``: topics of which nothing is assumed."""
 
     def __init__(
-        self, kafka_bootstrap: str, tables: Mapping[str, TableMirror], audited: Collection[str], parking: Parking
+        self, kafka_bootstrap: str, tables: Mapping[str, TableMirror], audited: Collection[str], parking: WaitingKeys
     ) -> None:
         self._kafka_bootstrap, self._tables, self._parking = kafka_bootstrap, tables, parking
         self._audited = frozenset(audited)
@@ -58,13 +58,13 @@ class Intake:
         those of all ranges that were ``planned``, which are read if nothing else is wanted.
         """
         wanted = _some(taken)
-        offsets = sum(map(size, wanted.values()))
+        offsets = sum(map(offset_count, wanted.values()))
         assumed = self._assumed(taken)
         rest = {topic: by for topic, by in wanted.items() if topic not in assumed}
         as_planned = not wanted or wanted == _some(planned)
-        reading = gathered(records if as_planned else self._again(records, wanted), offsets)
+        reading = coalesced(records if as_planned else self._again(records, wanted), offsets)
         # What a single table reads once needn't be kept.
-        with nullcontext(reading) if len(assumed) == 1 and not rest else kept(reading, offsets) as batch:
+        with nullcontext(reading) if len(assumed) == 1 and not rest else cached(reading, offsets) as batch:
             topics = assumed | (self._looked_at(batch, offsets, rest) if rest else {})
             yield Brought(batch, offsets, topics, self._kafka_bootstrap)
 
@@ -79,14 +79,14 @@ class Intake:
         """What these ranges of the batch hold. Of a topic that has many records, most likely all alike, few are looked
         at.
         """
-        if offsets <= KEPT_OFFSETS:
+        if offsets <= CACHED_OFFSETS:
             return profile(batch.where(F.col("topic").isin(*ranges)))
-        tried = {t: by for t, by in ranges.items() if size(by) > KEPT_OFFSETS and t not in self._audited}
+        tried = {t: by for t, by in ranges.items() if offset_count(by) > CACHED_OFFSETS and t not in self._audited}
         seen: dict[str, TopicProfile] = {}
         if tried:
             parts = ({t: part(by) for t, by in tried.items()} for part in (beginning, ending))
             sampled = profile(reduce(DataFrame.unionByName, (self._again(batch, by) for by in parts)))
-            guessed = {t: alike(sampled.get(t), by) for t, by in tried.items()}
+            guessed = {t: expected_profile(sampled.get(t), by) for t, by in tried.items()}
             seen = {topic: found for topic, found in guessed.items() if found is not None}
         left = {topic: by for topic, by in ranges.items() if topic not in seen}
         return seen | (profile(self._again(batch, left)) if left else {})
@@ -97,7 +97,7 @@ class Intake:
 
 def _some(ranges: Mapping[str, Ranges]) -> dict[str, Ranges]:
     """Those that aren't empty, of the topics that have any."""
-    return {topic: left for topic, by in ranges.items() if (left := some(by))}
+    return {topic: left for topic, by in ranges.items() if (left := non_empty(by))}
 
 
 def _read(batch: DataFrame, ranges: Mapping[str, Ranges], kafka_bootstrap: str) -> DataFrame:

@@ -21,7 +21,7 @@ QUICK_COMPILER = "-XX:TieredStopAtLevel=1"
 
 
 @dataclass(frozen=True)
-class Gear:
+class JitChoice:
     """``java_options``: of the driver; ``backlog``: offsets between where the stream goes on and the end; ``high``:
     whether the options are those for a backlog, and shall be changed once there is none.
     """
@@ -31,7 +31,7 @@ class Gear:
     high: bool
 
 
-def choose(settings: MirrorSettings) -> Gear:
+def choose_jit(settings: MirrorSettings) -> JitChoice:
     """By how far the mirror is behind. There is one gear where executors do the work, or where the quick compiler isn't
     asked for. Raises RetryBatch where Kafka doesn't answer.
     """
@@ -39,11 +39,11 @@ def choose(settings: MirrorSettings) -> Gear:
     found = backlog(next_offsets, topic_pattern(settings), settings.kafka_bootstrap)
     local = settings.spark_master.startswith("local")
     if local and QUICK_COMPILER in options and found > BATCHES * settings.max_offsets_per_trigger:
-        return Gear(options.replace(QUICK_COMPILER, BOTH_COMPILERS), found, high=True)
-    return Gear(options, found, high=False)
+        return JitChoice(options.replace(QUICK_COMPILER, BOTH_COMPILERS), found, high=True)
+    return JitChoice(options, found, high=False)
 
 
-def begin_again(environment: Mapping[str, str]) -> NoReturn:
+def restart_process(environment: Mapping[str, str]) -> NoReturn:
     """Become the same process anew, as it was started but in this environment."""
     sys.stdout.flush()
     sys.stderr.flush()

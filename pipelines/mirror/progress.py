@@ -21,7 +21,7 @@ TIMEOUT_SECONDS = 10
 METADATA_CHARACTERS = 1000
 
 
-def told(
+def progress_offsets(
     end_offsets: EndOffsets, held: Mapping[str, Hold], waiting: Mapping[str, Mapping[int, int]] | None = None
 ) -> Told:
     """Topic and partition to the offset to publish and its metadata.
@@ -39,7 +39,7 @@ def told(
     return positions
 
 
-class PositionPublisher:
+class ProgressPublisher:
     """Publishes positions. A broker that doesn't answer is logged; the stream goes on."""
 
     def __init__(self, kafka_bootstrap: str, log: BoundLogger) -> None:

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from pipelines.changes.topic_batch import Outcome
+from pipelines.changes.topic_batch import TopicOutcome
 from pipelines.ledger.entries import Counts
 
 
-def batch_line(number: int, outcomes: Sequence[Outcome], profile_s: float, total_s: float) -> dict[str, Any]:
+def batch_line(number: int, outcomes: Sequence[TopicOutcome], profile_s: float, total_s: float) -> dict[str, Any]:
     """Of all tables together, and by topic what became of them. ``profile_s``, ``total_s``: seconds of the look at what
     came, and of the whole batch; in the line times are milliseconds, ``stage_ms`` the sums over tables, which are
     merged side by side. ``lag_ms``: the age of the oldest change that it brought; None: it brought none.

@@ -16,23 +16,23 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from pipelines.errors import StopPipeline
-from pipelines.protection.crypto import Keys, place_of
+from pipelines.lake.properties import PROTECTED
+from pipelines.protection.crypto import ProtectionKeys, place_of
 from pipelines.protection.functions import Vault, has_text, text_of
 from pipelines.protection.letters import seal
+from pipelines.schema.columns import SourceColumn, TableShape
+from pipelines.schema.lake_types import plain_type, printed
 from pipelines.schema.plan import Change
-from pipelines.sources.debezium.envelope import SourceColumn, TableShape
-from pipelines.sources.postgres.types import plain_type, printed
 from pipelines.sql import literal
 from quality.contract import Contract
 from quality.errors import ContractError
 from quality.protection import Protection
 
-PROPERTY = "lakehouse.protected"
 KEYED = ("hash", "tokenise", "encrypt")
 
 
 @dataclass(frozen=True)
-class Entry:
+class ColumnProtection:
     """How a table has a column. ``type``: the source's, as the lake would have it; ``key``: the fingerprint of what it
     was made with; ``place``: what its values are bound to.
     """
@@ -42,12 +42,12 @@ class Entry:
     key: str | None = None
     place: str | None = None
 
-    def same(self, other: "Entry | None") -> bool:
+    def same(self, other: "ColumnProtection | None") -> bool:
         """Whether values of both can be in one column."""
         return other is not None and replace(other, type=self.type) == self
 
 
-class Protected:
+class ProtectedColumns:
     """What a contract (None: there is none) protects of a table. ``vault``: None: there are no keys.
 
     Raises ContractError where something is to be protected, and there are none.
@@ -59,14 +59,14 @@ class Protected:
         if self._how and vault is None:
             raise ContractError(_without_key([contract] if contract else []))
 
-    def entry(self, name: str, iceberg: Any) -> Entry | None:
+    def entry(self, name: str, iceberg: Any) -> ColumnProtection | None:
         """How a column of this name and type shall be."""
         how = self._how.get(name)
         if how is None or self._contract is None or self._vault is None:
             return None
         key = self._vault.keys.fingerprint if how in KEYED else None
         place = place_of(self._contract.table, name) if how == "encrypt" else None
-        return Entry(how, printed(iceberg), key, place)
+        return ColumnProtection(how, printed(iceberg), key, place)
 
     def check(self, columns: Sequence[SourceColumn], keys: Sequence[str]) -> None:
         """Raise StopPipeline where a table with these columns can't be had as the contract says: rather no row than
@@ -169,13 +169,13 @@ class Protected:
         """What is to be written into a table with these properties that is to have these columns (name to the source's
         type).
         """
-        return written(properties, {name: self.entry(name, kind) for name, kind in columns.items()})
+        return protection_property(properties, {name: self.entry(name, kind) for name, kind in columns.items()})
 
     def check_same(self, table: str, properties: Mapping[str, str], kept: Mapping[str, str]) -> None:
         """Raise StopPipeline if rows of a table have a column otherwise than it shall be; ``kept``: what it is called
         to what the table's rows have it as.
         """
-        has = entries(properties)
+        has = column_protections(properties)
         for name, old in kept.items():
             entry = self.entry(name, "string")
             was = has.get(old)
@@ -190,27 +190,27 @@ class Protected:
         return seal(letters, self._vault) if self._how and self._vault is not None else letters
 
 
-def written(properties: Mapping[str, str], wanted: Mapping[str, Entry | None]) -> dict[str, str]:
+def protection_property(properties: Mapping[str, str], wanted: Mapping[str, ColumnProtection | None]) -> dict[str, str]:
     """What is to be written into a table with these properties that is to have columns so."""
     said = json.dumps({name: asdict(entry) for name, entry in wanted.items() if entry is not None})
-    return {} if properties.get(PROPERTY, "{}") == said else {PROPERTY: said}
+    return {} if properties.get(PROTECTED, "{}") == said else {PROTECTED: said}
 
 
-def entries(properties: Mapping[str, str]) -> dict[str, Entry]:
+def column_protections(properties: Mapping[str, str]) -> dict[str, ColumnProtection]:
     """Column to how a table has it, of those that are protected."""
-    return {name: Entry(**entry) for name, entry in json.loads(properties.get(PROPERTY, "{}")).items()}
+    return {name: ColumnProtection(**entry) for name, entry in json.loads(properties.get(PROTECTED, "{}")).items()}
 
 
 def source_types(properties: Mapping[str, str], types: Mapping[str, str]) -> dict[str, str]:
     """A table's columns with the types that they would have if nothing were protected."""
-    has = entries(properties)
+    has = column_protections(properties)
     return {name: has[name].type if name in has else kind for name, kind in types.items()}
 
 
-def keys_for(contracts: Iterable[Contract], secret: SecretStr | None) -> Keys | None:
+def keys_for(contracts: Iterable[Contract], secret: SecretStr | None) -> ProtectionKeys | None:
     """The keys by which what these contracts protect is. Raises ContractError where there is no secret for that."""
     try:
-        keys = Keys.of(secret)
+        keys = ProtectionKeys.of(secret)
     except ValueError as error:
         raise ContractError(f"{error}") from None
     needing = [contract for contract in contracts if contract.protected]

@@ -43,7 +43,7 @@ class Hmac:
 
 
 @dataclass(frozen=True, repr=False)
-class Keys:
+class ProtectionKeys:
     """Of one secret. ``fingerprint`` names it and tells nothing of it."""
 
     hash: bytes
@@ -54,7 +54,7 @@ class Keys:
     fingerprint: str = field(default="")
 
     @classmethod
-    def of(cls, secret: SecretStr | None) -> "Keys | None":
+    def of(cls, secret: SecretStr | None) -> "ProtectionKeys | None":
         """Those of ``secret``; None: there is none. Raises ValueError for one that is too short."""
         given = "" if secret is None else secret.get_secret_value()
         if not given:

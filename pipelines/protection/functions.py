@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from pipelines.protection.crypto import IV_BYTES, SHARED, Hmac, Keys
+from pipelines.protection.crypto import IV_BYTES, SHARED, Hmac, ProtectionKeys
 from quality.protection import HIDDEN, LONG, SHOWN, Protection
 
 # Iceberg's types (printed) that have a text which Spark, DuckDB and Python write alike.
@@ -38,11 +38,11 @@ def text_of(value: Column, iceberg: Any) -> Column:
 class Vault:
     """Keys, and where Spark has them."""
 
-    keys: Keys
+    keys: ProtectionKeys
     row: DataFrame
 
     @classmethod
-    def of(cls, spark: SparkSession, keys: Keys) -> "Vault":
+    def of(cls, spark: SparkSession, keys: ProtectionKeys) -> "Vault":
         """``keys``, given to ``spark``."""
         hashing, synthetic = Hmac.of(keys.hash), Hmac.of(keys.synthetic)
         columns = {

@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import to_avro
 
-from pipelines.protection.crypto import Keys, letter_place
+from pipelines.protection.crypto import ProtectionKeys, letter_place
 from pipelines.protection.functions import Vault
 
 # The header of a sealed letter. Its value is the fingerprint of the key.
@@ -57,7 +57,7 @@ def sealed_by(letter: dict[str, Any]) -> str | None:
     return next((bytes(h["value"]).decode() for h in letter["headers"] or [] if h["key"] == SEALED), None)
 
 
-def opened(letter: dict[str, Any], keys: Keys) -> dict[str, Any]:
+def opened(letter: dict[str, Any], keys: ProtectionKeys) -> dict[str, Any]:
     """A sealed letter as it was: of ``key``, ``value`` and ``headers`` those that it has. Raises Unreadable."""
     place = letter_place(letter["topic"], letter["partition"], letter["offset"])
     found = {**letter}

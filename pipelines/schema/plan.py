@@ -8,9 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from pipelines.sources.debezium.envelope import SourceColumn, TableShape
-from pipelines.sources.postgres.schema_log import Attribute, TableVersions, Version
-from pipelines.sources.postgres.types import LakeType, UnsupportedType, is_promoted, plain_type, postgres_type, printed
+from pipelines.schema.columns import SourceColumn, TableShape
+from pipelines.schema.lake_types import LakeType, UnsupportedType, is_promoted, plain_type, printed
+from pipelines.schema.versions import Attribute, TableVersions, Version
+from pipelines.sources.postgres.types import postgres_type
 
 Kind = Literal["add", "drop", "rename", "widen", "replace", "rekey"]
 
@@ -81,7 +82,9 @@ class Change:
         return " ".join(word for word in (self.kind, self.column, link, to, default) if word)
 
 
-def target(shape: TableShape | None, keys: tuple[str, ...], versions: TableVersions, applied: Applied | None) -> Target:
+def target_schema(
+    shape: TableShape | None, keys: tuple[str, ...], versions: TableVersions, applied: Applied | None
+) -> Target:
     """What the table shall have: the newest version's columns, or without a log those of ``shape``.
 
     ``shape``: the newest that events have; None: there is none, and the log alone says it. ``keys``: by its names.
@@ -135,7 +138,7 @@ def _agrees(shape: TableShape, version: Version) -> bool:
     return all(kind is None or printed(kind.iceberg) == printed(column.type.iceberg) for column, kind in kinds)
 
 
-def changes(applied: Applied, wanted: Target) -> list[Change]:
+def schema_changes(applied: Applied, wanted: Target) -> list[Change]:
     """The changes that make a table ``wanted``, in an order in which they can be made."""
     if wanted.attributes is None or applied.attributes is None:
         now = {name: name for name in applied.types if name in wanted.types}
@@ -156,7 +159,7 @@ def changes(applied: Applied, wanted: Target) -> list[Change]:
     return found
 
 
-def with_missing(found: Sequence[Change], wanted: Target, versions: TableVersions) -> list[Change]:
+def with_defaults(found: Sequence[Change], wanted: Target, versions: TableVersions) -> list[Change]:
     """``found``, the added columns with what older rows show in them."""
     numbers = {name: number for number, name in (wanted.attributes or {}).items()}
     full = []

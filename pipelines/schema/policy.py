@@ -3,15 +3,15 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from pipelines.schema.columns import SourceColumn
+from pipelines.schema.lake_types import is_promoted, plain_type, printed
 from pipelines.schema.plan import Applied, Target, Withheld
-from pipelines.sources.debezium.envelope import SourceColumn
-from pipelines.sources.postgres.types import is_promoted, plain_type, printed
 from pipelines.specs.load import SchemaPolicy
 
 EVOLVE, FREEZE, DISCARD_ROW, DISCARD_VALUE = "evolve", "freeze", "discard_row", "discard_value"
 
 
-def restrained(applied: Applied | None, wanted: Target, policy: SchemaPolicy) -> Target:
+def apply_policy(applied: Applied | None, wanted: Target, policy: SchemaPolicy) -> Target:
     """``wanted`` without the changes that ``policy`` withholds; these are told beside it.
 
     A column that would be added isn't, one that was dropped stays, one that was renamed keeps its name, and one of

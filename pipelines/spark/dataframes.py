@@ -17,7 +17,7 @@ PATIENCE_SECONDS = 30
 OBSERVED = "observed"
 
 
-def given(spark: SparkSession, rows: Iterable[Sequence[Any]], types: str) -> DataFrame:
+def from_rows(spark: SparkSession, rows: Iterable[Sequence[Any]], types: str) -> DataFrame:
     """``rows`` with the columns that ``types`` names, in SQL. They come by Arrow: unlike for lists, Spark starts no
     Python processes for them, which take a second and 100 MB.
     """
@@ -43,7 +43,7 @@ def release(frame: DataFrame) -> None:
         frame._jdf.queryExecution().analyzed().rdd().unpersist(False)
 
 
-def keep_told(frame: DataFrame, aggregates: Sequence[Column], few: bool) -> tuple[DataFrame, Row]:
+def keep_with_stats(frame: DataFrame, aggregates: Sequence[Column], few: bool) -> tuple[DataFrame, Row]:
     """``frame`` as of :func:`keep`, and the ``aggregates`` of its rows: of ``few`` they are told by the job that keeps
     them.
     """

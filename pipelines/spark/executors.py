@@ -42,7 +42,7 @@ class Executors:
             self._log.info("executor_replaced", executor=oldest, hours=round(ages[oldest] / 3600, 1))
 
 
-class Attendance:
+class ExecutorWatch:
     """Whether a session's work is done by anybody. With ``local[*]`` it always is."""
 
     def __init__(self, spark: SparkSession, seconds: float = ABSENT_SECONDS) -> None:

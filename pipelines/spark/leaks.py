@@ -31,7 +31,7 @@ def _allocators(jvm: Any) -> JavaObject:
 MAPS: dict[str, Callable[[Any], JavaObject]] = {"avro": _readers, "arrow": _allocators}
 
 
-def settle() -> None:
+def freeze_modules() -> None:
     """Leave what Python has now out of its collections. With all modules each takes some eighty milliseconds; of what
     a batch leaves, less than one.
     """

@@ -17,7 +17,7 @@ NAMES = (
 )  # fmt: skip
 
 
-def remember_classes(jvm: Any) -> None:
+def cache_classes(jvm: Any) -> None:
     """Have ``jvm``, a view of py4j's, keep the classes that PySpark and the pipelines name, and their methods."""
     for name in NAMES:
         setattr(jvm, name, _Remembered(getattr(jvm, name)))

@@ -8,7 +8,8 @@ import fcntl
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -18,7 +19,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from pipelines.settings import MirrorSettings
-from pipelines.spark.py4j_cache import remember_classes
+from pipelines.spark.py4j_cache import cache_classes
 
 CATALOG = "lake"
 # Of Iceberg's S3FileIO: whether it deletes files.
@@ -139,7 +140,7 @@ def launch(conf: SparkConf, process: Mapping[str, Any], secret: Mapping[str, str
     # By links or without them, the JVM is given one class path: another one makes its archive useless.
     os.environ["SPARK_HOME"] = str(Path(pyspark.__file__).resolve().parent)
     gateway = launch_gateway(conf, popen_kwargs=dict(process))  # type: ignore[no-untyped-call]
-    remember_classes(gateway.jvm)
+    cache_classes(gateway.jvm)
     for key, value in (secret or {}).items():
         conf.set(key, value)
     return SparkSession(SparkContext(gateway=gateway, conf=conf))
@@ -190,3 +191,19 @@ def _lock(path: Path) -> int:
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     fcntl.flock(descriptor, fcntl.LOCK_EX)
     return descriptor
+
+
+@contextmanager
+def configured(session: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """The session has these ``settings`` within the block; its own come back after it."""
+    before = {key: session.conf.get(key, None) for key in settings}
+    for key, value in settings.items():
+        session.conf.set(key, value)
+    try:
+        yield
+    finally:
+        for key, was in before.items():
+            if was is None:
+                session.conf.unset(key)
+            else:
+                session.conf.set(key, was)

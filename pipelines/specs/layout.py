@@ -9,9 +9,6 @@ from typing import Annotated, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict
 
 TIMES = ("year", "month", "day", "hour")
-# Iceberg's property for how positions of deleted rows are kept: of a commit and partition in one file, or of each data
-# file by itself.
-GRANULARITY, TOGETHER, BY_FILE = "write.delete.granularity", "partition", "file"
 _CALL = re.compile(r"(?P<transform>\w+)\(\s*(?:(?P<width>\d+)\s*,\s*)?(?P<column>[^(),]+)\)")
 _EXAMPLES = "`column`, `year(column)`, `month(…)`, `day(…)`, `hour(…)`, `bucket(16, column)` or `truncate(10, column)`"
 

@@ -108,7 +108,7 @@ def _over(defaults: Model, said: Model) -> Model:
     return defaults.model_copy(update={name: getattr(said, name) for name in said.model_fields_set})
 
 
-def load(directory: Path = DIRECTORY) -> Specs:
+def load_specs(directory: Path = DIRECTORY) -> Specs:
     """Every spec in ``directory``. Raises SpecError."""
     defaults = Defaults()
     tables: dict[str, TableSpec] = {}

@@ -16,7 +16,7 @@ from pipelines.kafka.client import (
     client_config,
     list_offsets,
 )
-from pipelines.mirror.awaited_offsets import want
+from pipelines.mirror.awaited_offsets import await_offsets
 from pipelines.mirror.progress import GROUP
 from pipelines.sources.postgres.capture import SCHEMA_CHANGES
 from pipelines.sources.postgres.names import escaped
@@ -59,7 +59,7 @@ class KafkaOffsets:
 
     def want(self, ends: Offsets) -> None:
         """Tell the mirror that everything below ``ends`` is waited for."""
-        self._ask(lambda: want(self._admin, ends))
+        self._ask(lambda: await_offsets(self._admin, ends))
 
     def _told(self) -> list[TopicPartition]:
         # The admin client's own question kills the process while the group's coordinator moves (librdkafka #5040).

@@ -8,8 +8,7 @@ from typing import Any
 from confluent_kafka import Message
 
 from pipelines.errors import RetryBatch, StopPipeline
-from pipelines.kafka import avro
-from pipelines.kafka import client as kafka
+from pipelines.kafka import avro, client
 from pipelines.kafka.avro import Undecodable
 from pipelines.kafka.registry import SchemaRegistry
 from pipelines.sources.postgres.names import column_names
@@ -132,7 +131,7 @@ def _hashable(value: Any) -> Any:
 def read_range(bootstrap: str, topic: str, ranges: Mapping[int, tuple[int, int]]) -> Iterator[Message]:
     """As :func:`pipelines.kafka.client.read_range`, with this package's errors: Unreachable, CannotVerify."""
     try:
-        yield from kafka.read_range(bootstrap, topic, ranges)
+        yield from client.read_range(bootstrap, topic, ranges)
     except RetryBatch as error:
         raise Unreachable("Kafka", bootstrap, error) from error
     except StopPipeline as error:

@@ -11,12 +11,12 @@ from threading import Lock
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from pipelines.changes.topic_batch import Outcome
+from pipelines.changes.topic_batch import TopicOutcome
 from pipelines.checks.record import Last, Record, Run
 from pipelines.checks.run import Checker
 from pipelines.errors import NotPublished
 from pipelines.lake.table import LakeTable
-from pipelines.ledger.table_ledger import Account
+from pipelines.ledger.table_ledger import TableLedger
 from quality.contract import Contract
 
 BRANCH = "audit"
@@ -27,7 +27,7 @@ MAIN = "main"
 _ONE_AT_A_TIME = Lock()
 
 
-class Audit:
+class AuditBranch:
     """One table's. ``spark``: the process's first session; ``settle``: lets other tables come as far as this one, for
     checks that look at them.
     """
@@ -80,7 +80,9 @@ class Audit:
 
 
 @contextmanager
-def audited(audit: Audit | None, account: Account, look: Callable[[], None], outcome: Outcome) -> Iterator[None]:
+def audited(
+    audit: AuditBranch | None, account: TableLedger, look: Callable[[], None], outcome: TopicOutcome
+) -> Iterator[None]:
     """What is committed to the account's table within the block is seen once it was audited, if it is to be. ``look``:
     has the account look at the table. Raises NotPublished.
     """

@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from pipelines.kafka.profile import TopicProfile, profile
-from pipelines.ledger.entries import Ranges, some
+from pipelines.kafka.ranges import Ranges, non_empty
 from pipelines.sources.debezium.decode import decode
 from pipelines.sources.debezium.schemas import Schemas
 
@@ -28,7 +28,7 @@ def before(
     for _, records in read(pending):
         for partition, (first, _) in _offsets(records, look_up, topic, F.col("lsn") >= lsn, placeholder).items():
             cut.setdefault(partition, first)
-    return some({p: (start, min(end, cut.get(p, end))) for p, (start, end) in pending.items()})
+    return non_empty({p: (start, min(end, cut.get(p, end))) for p, (start, end) in pending.items()})
 
 
 def through(

@@ -9,41 +9,47 @@ from functools import partial
 
 from pyspark.sql import DataFrame, SparkSession
 
-from pipelines.changes.topic_batch import Outcome, Part, gathered, kept
-from pipelines.dead_letters.store import DeadLetters, within
-from pipelines.dead_letters.waiting import Parking
-from pipelines.evolve import follow as evolve
+from pipelines.changes.topic_batch import TopicBatch, TopicOutcome, cached, coalesced
+from pipelines.dead_letters.store import DeadLetters
+from pipelines.dead_letters.waiting import WaitingKeys
 from pipelines.evolve import key_change as rekey
+from pipelines.evolve.applied import applied_schema
+from pipelines.evolve.backfill import backfill
 from pipelines.evolve.describe import describe
+from pipelines.evolve.fit import check_frozen, fit_columns
 from pipelines.evolve.key_change import KeyChanged
-from pipelines.evolve.reprotect import Reprotect
-from pipelines.kafka.expected import ASSUMED_OFFSETS, alike
+from pipelines.evolve.reprotect import Reprotection
+from pipelines.kafka.expected import EXPECTED_OFFSETS, expected_profile
 from pipelines.kafka.profile import TopicProfile
+from pipelines.kafka.ranges import Positions, Ranges, non_empty, offset_count
+from pipelines.kafka.read import within
 from pipelines.lake.catalog import Lake
 from pipelines.lake.clock import check_clock
+from pipelines.lake.names import lake_namespace
 from pipelines.lake.table import LakeTable
-from pipelines.ledger import entries as ledger
 from pipelines.ledger.resyncs import Resync, Resyncs, check_lost, check_partitions, remove_stale
-from pipelines.ledger.table_ledger import Account
+from pipelines.ledger.table_ledger import TableLedger
 from pipelines.mirror.table.audit import audited
 from pipelines.mirror.table.commits import Commits
 from pipelines.mirror.table.key_changes import KeyChanges
 from pipelines.mirror.table.rules import Rules
 from pipelines.mirror.table.topic import Topic
-from pipelines.protection.columns import Protected
-from pipelines.schema.plan import target
-from pipelines.schema.policy import restrained
+from pipelines.protection.columns import ProtectedColumns
+from pipelines.schema.plan import target_schema
+from pipelines.schema.policy import apply_policy
 
 
 class TableMirror:
     """Mirrors one topic into one table. Used by one thread at a time."""
 
-    def __init__(self, topic: Topic, rules: Rules, letters: DeadLetters, parking: Parking, resyncs: Resyncs) -> None:
+    def __init__(
+        self, topic: Topic, rules: Rules, letters: DeadLetters, parking: WaitingKeys, resyncs: Resyncs
+    ) -> None:
         self._topic, self._rules = topic, rules
         self._resyncs = resyncs
-        self._account = Account(rules.pipeline)
-        self._protected = Protected(rules.contract, rules.vault)
-        self._reprotect = Reprotect(self._protected, rules.policy)
+        self._account = TableLedger(rules.pipeline)
+        self._protected = ProtectedColumns(rules.contract, rules.vault)
+        self._reprotect = Reprotection(self._protected, rules.policy)
         self._key_changes = KeyChanges(topic, self._account, rules.policy, self._reread, self._look, self._protected)
         self._commits = Commits(topic, rules, letters, parking, self._account, self._protected)
         # The topic's, as it was when the batch began.
@@ -66,30 +72,30 @@ class TableMirror:
         return dict(self._account.known.positions)
 
     @property
-    def reached(self) -> ledger.Positions | None:
+    def reached(self) -> Positions | None:
         """The same, without looking again, and what was read beyond it; None: that isn't known."""
         return self._account.reached.positions if self._account.known.positions else None
 
-    def from_here(self, planned: ledger.Ranges) -> ledger.Ranges:
+    def from_here(self, planned: Ranges) -> Ranges:
         """``planned`` from where the table is, if it is known to lack what comes before it and that can be read with
         it: Kafka holds it, and it is no more than a batch may bring. Raises RetryBatch.
         """
         missing = self._account.reached.skipped(planned) if self._account.known.positions else {}
-        if not missing or not self._topic.fits(missing, ledger.size(planned)) or self._topic.lost(missing):
+        if not missing or not self._topic.fits(missing, offset_count(planned)) or self._topic.lost(missing):
             return planned
         return {partition: (missing.get(partition, span)[0], span[1]) for partition, span in planned.items()}
 
-    def pass_over(self, planned: ledger.Ranges) -> None:
+    def pass_over(self, planned: Ranges) -> None:
         """Note that a batch held no record of the topic, only offsets without one."""
         self._account.pass_over(planned)
 
-    def expects(self, planned: ledger.Ranges) -> TopicProfile | None:
+    def expects(self, planned: Ranges) -> TopicProfile | None:
         """What ``planned`` holds if it goes on as it was; None: it isn't many records, or not what comes next."""
-        ranges = ledger.some(planned)
-        many = ledger.size(ranges) > ASSUMED_OFFSETS
-        return alike(self._commits.last, ranges) if many and self._is_next(ranges) else None
+        ranges = non_empty(planned)
+        many = offset_count(ranges) > EXPECTED_OFFSETS
+        return expected_profile(self._commits.last, ranges) if many and self._is_next(ranges) else None
 
-    def _is_next(self, ranges: ledger.Ranges) -> bool:
+    def _is_next(self, ranges: Ranges) -> bool:
         reached = self._account.reached
         return reached.pending(ranges) == ranges and not reached.skipped(ranges)
 
@@ -102,10 +108,10 @@ class TableMirror:
     def lake_name(self) -> str:
         """``namespace.table`` of the lake."""
         schema, name = self._topic.table
-        return f"{evolve.lake_namespace(self._rules.source, schema)}.{name}"
+        return f"{lake_namespace(self._rules.source, schema)}.{name}"
 
     @contextmanager
-    def between_batches(self, session: SparkSession) -> Iterator[Account]:
+    def between_batches(self, session: SparkSession) -> Iterator[TableLedger]:
         """The table's account as it is now, for commits that change no row."""
         self._look(session)
         try:
@@ -114,7 +120,7 @@ class TableMirror:
             self._account.forget()
             raise
 
-    def mirror(self, planned: Part, schema_changed: bool = False) -> Outcome:
+    def mirror(self, planned: TopicBatch, schema_changed: bool = False) -> TopicOutcome:
         """Bring a batch's part of the topic into the table. What the ledger already holds is skipped, and what lies
         between the ledger and the batch is read from Kafka first: its last part into the batch's commit, if it fits,
         and whatever is before that in commits of its own.
@@ -132,7 +138,7 @@ class TableMirror:
             raise
         return outcome
 
-    def _mirror_all(self, planned: Part, schema_changed: bool) -> None:
+    def _mirror_all(self, planned: TopicBatch, schema_changed: bool) -> None:
         outcome = planned.outcome
         with outcome.stage("ledger"):
             self._begin(planned)
@@ -154,15 +160,15 @@ class TableMirror:
 
     def _look(self, session: SparkSession) -> None:
         schema, name = self._topic.table
-        self._account.look(Lake(session), evolve.lake_namespace(self._rules.source, schema), name)
+        self._account.look(Lake(session), lake_namespace(self._rules.source, schema), name)
 
-    def _begin(self, planned: Part) -> None:
+    def _begin(self, planned: TopicBatch) -> None:
         """See how far the table is, and whether it can go on from there. Raises StopPipeline."""
         account, topic = self._account, self._topic
         self._look(planned.session)
         if self._table is not None:
             check_clock(self._table)
-            evolve.backfill(planned.session, self._table)
+            backfill(planned.session, self._table)
             planned.outcome.schema_changes += self._reprotect.settle(
                 Lake(planned.session), self._table, topic.versions(), self._resync, account.known
             )
@@ -172,7 +178,7 @@ class TableMirror:
             check_lost(topic.name, lost, self._resync)
             account.give_up(lost, planned.batch)
 
-    def _bring(self, planned: Part) -> None:
+    def _bring(self, planned: TopicBatch) -> None:
         """The table up to ``planned``, from wherever it is."""
         self._key_changes.follow(planned, self._resync)
         missing = self._account.reached.skipped(planned.offsets)
@@ -187,40 +193,40 @@ class TableMirror:
         else:
             self._take_with(planned, *together)
 
-    def _take_with(self, planned: Part, skipped: ledger.Ranges, records: DataFrame) -> None:
+    def _take_with(self, planned: TopicBatch, skipped: Ranges, records: DataFrame) -> None:
         """Take ``planned`` and what comes right before it as one part."""
-        offsets = ledger.size(skipped)
-        with kept(gathered(records.select(planned.raw.columns), offsets), offsets) as before:
+        offsets = offset_count(skipped)
+        with cached(coalesced(records.select(planned.raw.columns), offsets), offsets) as before:
             seen = self._topic.profile(before)
             planned.outcome.reread += seen.rows
             ends = {partition: end for partition, (_, end) in planned.offsets.items()}
             reached = self._account.reached.up_to(ends)
-            raw = gathered(before.unionByName(planned.raw), seen.rows + planned.seen.rows)
+            raw = coalesced(before.unionByName(planned.raw), seen.rows + planned.seen.rows)
             self._take(replace(planned, raw=raw, seen=seen + planned.seen, offsets=reached))
 
-    def _reread(self, part: Part) -> None:
-        with kept(part.raw, ledger.size(part.offsets)) as records:
+    def _reread(self, part: TopicBatch) -> None:
+        with cached(part.raw, offset_count(part.offsets)) as records:
             seen = self._topic.profile(records)
             part.outcome.reread += seen.rows
             self._take(replace(part, raw=records, seen=seen))
         self._look(part.session)
 
-    def _follow(self, table: LakeTable, planned: Part) -> None:
+    def _follow(self, table: LakeTable, planned: TopicBatch) -> None:
         versions = self._topic.versions()
         if rekey.has_news(versions, self._account.followed):
             # Another table's thread read it since. It is news of the next batch, which begins with it.
             return
-        has = evolve.applied(table, versions)
-        wanted = restrained(has, target(None, (), versions, has), self._rules.policy)
-        evolve.check_frozen(table, wanted)
+        has = applied_schema(table, versions)
+        wanted = apply_policy(has, target_schema(None, (), versions, has), self._rules.policy)
+        check_frozen(table, wanted)
         if wanted.version is None:
             return
         self._protected.check(wanted.columns, wanted.keys)
-        done = evolve.fit(Lake(planned.session), table, wanted, versions, None, self._protected)
+        done = fit_columns(Lake(planned.session), table, wanted, versions, None, self._protected)
         planned.outcome.schema_changes += [str(change) for change in done]
-        evolve.backfill(planned.session, table)
+        backfill(planned.session, table)
 
-    def _take(self, part: Part) -> None:
+    def _take(self, part: TopicBatch) -> None:
         """Take all of ``part``, in two steps where a resync begins among it."""
         resync = self._resync
         if resync is None or self._table is None or self._account.known.resync == resync.id:
@@ -235,11 +241,11 @@ class TableMirror:
         if rest:
             self._take_part(self._cut(part, rest) if first else part)
 
-    def _cut(self, part: Part, ranges: ledger.Ranges) -> Part:
+    def _cut(self, part: TopicBatch, ranges: Ranges) -> TopicBatch:
         raw = part.raw.where(within(ranges))
         return replace(part, raw=raw, seen=self._topic.profile(raw), offsets=ranges)
 
-    def _take_part(self, part: Part) -> None:
+    def _take_part(self, part: TopicBatch) -> None:
         reached, seen = self._account.reached, part.seen
         pending = reached.pending(seen.ranges)
         if pending != seen.ranges:
@@ -252,7 +258,7 @@ class TableMirror:
             self._commits.make(replace(part, offsets=self._account.known.up_to(ends)), self._resync)
         self._account.read_through(part.offsets)
 
-    def _describe(self, table: LakeTable, outcome: Outcome) -> None:
+    def _describe(self, table: LakeTable, outcome: TopicOutcome) -> None:
         """Once, and whenever the columns change."""
         if self._described == table.identity:
             return

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from pipelines.mirror.table.audit import Audit
+from pipelines.mirror.table.audit import AuditBranch
 from pipelines.protection.functions import Vault
 from pipelines.specs.layout import Layout
 from pipelines.specs.load import SchemaPolicy
@@ -22,5 +22,5 @@ class Rules:
     policy: SchemaPolicy
     layout: Layout = field(default_factory=Layout)
     contract: Contract | None = None
-    audit: Audit | None = None
+    audit: AuditBranch | None = None
     vault: Vault | None = None

@@ -6,23 +6,25 @@ from functools import cached_property, partial, reduce
 
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from pipelines.changes.topic_batch import Part
+from pipelines.changes.topic_batch import TopicBatch
 from pipelines.kafka.profile import TopicProfile, profile
+from pipelines.kafka.ranges import Ranges, offset_count
 from pipelines.kafka.registry import SchemaRegistry
-from pipelines.kafka.topic_reader import TopicHistory
-from pipelines.ledger import entries as ledger
+from pipelines.kafka.topic_reader import TopicReader
+from pipelines.ledger.entries import Ledger
 from pipelines.mirror.table import boundary
+from pipelines.schema.columns import TableShape
 from pipelines.schema.plan import version_of
+from pipelines.schema.versions import TableVersions, Version
 from pipelines.sources.debezium import schemas
-from pipelines.sources.debezium.envelope import TableShape
-from pipelines.sources.postgres.schema_log import SchemaLog, TableVersions, Version
+from pipelines.sources.postgres.schema_log import SchemaLog
 
 
 class Topic:
     """One topic of a source table. ``placeholder``: what stands for a value that the connector left out."""
 
     def __init__(
-        self, name: str, registry: SchemaRegistry, history: TopicHistory, schema_log: SchemaLog, placeholder: str
+        self, name: str, registry: SchemaRegistry, history: TopicReader, schema_log: SchemaLog, placeholder: str
     ) -> None:
         self.name, self.placeholder = name, placeholder
         self._registry, self._history, self._schema_log = registry, history, schema_log
@@ -37,7 +39,7 @@ class Topic:
         """What ``records`` hold."""
         return profile(records).get(self.name, TopicProfile(self.name))
 
-    def looked_at(self, part: Part) -> Part:
+    def looked_at(self, part: TopicBatch) -> TopicBatch:
         """``part`` with what it holds, of which that was assumed."""
         seen = self.profile(part.raw)
         part.outcome.rows += seen.rows - part.seen.rows
@@ -47,27 +49,25 @@ class Topic:
         """The schemas of what was ``seen``. Raises RetryBatch."""
         return schemas.look_up(self._registry, seen, self.table)
 
-    def read(
-        self, session: SparkSession, ranges: ledger.Ranges, whole: bool = False
-    ) -> Iterator[tuple[ledger.Ranges, DataFrame]]:
+    def read(self, session: SparkSession, ranges: Ranges, whole: bool = False) -> Iterator[tuple[Ranges, DataFrame]]:
         """Parts of ``ranges``, each with its records, in order; or all as one part, if ``whole``."""
         return self._history.read(session, self.name, ranges, whole)
 
-    def fits(self, ranges: ledger.Ranges, rows: int) -> bool:
+    def fits(self, ranges: Ranges, rows: int) -> bool:
         """Whether ``ranges`` and so many ``rows`` are no more than a batch may bring."""
-        return ledger.size(ranges) + rows <= self._history.at_once
+        return offset_count(ranges) + rows <= self._history.at_once
 
     def ends(self) -> dict[int, int]:
         """Partition to the offset after its last record now. Raises RetryBatch."""
         return self._history.ends(self.name)
 
-    def lost(self, ranges: ledger.Ranges) -> dict[int, tuple[int, int]]:
+    def lost(self, ranges: Ranges) -> dict[int, tuple[int, int]]:
         """What of ``ranges`` Kafka doesn't hold any more. Raises RetryBatch."""
         return self._history.lost(self.name, ranges) if ranges else {}
 
     def older(
-        self, change: Version, reached: ledger.Ledger, session: SparkSession, whole: bool = False
-    ) -> Iterator[tuple[ledger.Ranges, DataFrame]]:
+        self, change: Version, reached: Ledger, session: SparkSession, whole: bool = False
+    ) -> Iterator[tuple[Ranges, DataFrame]]:
         """What lies between ``reached`` and ``change``, in every partition."""
         pending, read = reached.up_to(self.ends()), partial(self.read, session)
         ranges = boundary.before(read, self.look_up, self.name, pending, change.lsn, self.placeholder)
@@ -92,7 +92,7 @@ class Topic:
         """Read the schema log to its end."""
         self._schema_log.catch_up()
 
-    def wider(self, part: Part, known: ledger.Ledger, facts: Row, keys: tuple[str, ...]) -> Part | None:
+    def wider(self, part: TopicBatch, known: Ledger, facts: Row, keys: tuple[str, ...]) -> TopicBatch | None:
         """``part`` with the records of other partitions without which it can't be merged; None: it lacks nothing.
 
         Where a row's key changes, every partition is read on to that position, for both halves of the change, the
@@ -119,7 +119,7 @@ class Topic:
         # What was read on to may hold halves of its own.
         return replace(part, raw=raw, seen=seen, offsets=offsets, whole=not keys)
 
-    def _through(self, lsn: int, reached: ledger.Ledger, session: SparkSession) -> ledger.Ranges:
+    def _through(self, lsn: int, reached: Ledger, session: SparkSession) -> Ranges:
         """What lies between ``reached`` and the last record up to a log position, in every partition."""
         pending, read = reached.up_to(self.ends()), partial(self.read, session)
         return boundary.through(read, self.look_up, self.name, pending, lsn, self.placeholder)

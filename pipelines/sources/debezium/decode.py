@@ -21,18 +21,12 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
 
-from pipelines.changes.admit import UNAVAILABLE
-from pipelines.kafka.profile import HEADER_BYTES, id_bytes, is_replayed, schema_id
-from pipelines.sources.debezium.envelope import SHAPES, SourceColumn, TableShape
+from pipelines.kafka.wire import HEADER_BYTES, id_bytes, is_replayed, schema_id
+from pipelines.schema.columns import SHAPES, SourceColumn, TableShape
+from pipelines.sources.base.change_rows import FOREIGN_TABLE, NOT_AVRO, UNAVAILABLE, UNDECODABLE, UNREPRESENTABLE
 from pipelines.sources.postgres.types import is_unavailable
 
 OLD_KEY_HEADER, NEW_KEY_HEADER = "__debezium.oldkey", "__debezium.newkey"
-
-NOT_AVRO = "not_avro"
-UNKNOWN_SCHEMA = "unknown_schema"
-UNDECODABLE = "undecodable"
-FOREIGN_TABLE = "foreign_table"
-UNREPRESENTABLE = "unrepresentable_value"
 
 
 def decode(
@@ -174,7 +168,7 @@ def _before(shape: TableShape) -> Column:
 
 
 def schema_problem(identifier: Column, rejected: Mapping[int, str]) -> Column:
-    """The problem with a record's schema id, as :func:`pipelines.kafka.profile.schema_id` gives it: null when there is
+    """The problem with a record's schema id, as :func:`pipelines.kafka.wire.schema_id` gives it: null when there is
     none; ``rejected`` as for :func:`decode`.
     """
     problem = F.when(identifier.isNull(), F.lit(NOT_AVRO))

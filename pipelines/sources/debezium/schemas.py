@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pipelines.errors import UnknownSchema
 from pipelines.kafka.profile import TopicProfile
 from pipelines.kafka.registry import SchemaRegistry
-from pipelines.sources.debezium.decode import UNKNOWN_SCHEMA
-from pipelines.sources.debezium.envelope import NotAChangeEvent, TableShape, key_fields, table_shape
-from pipelines.sources.postgres.types import UnsupportedType
+from pipelines.schema.columns import TableShape
+from pipelines.schema.lake_types import UnsupportedType
+from pipelines.sources.base.change_rows import UNKNOWN_SCHEMA
+from pipelines.sources.debezium.envelope import NotAChangeEvent, key_fields, table_shape
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from pipelines.changes import enforce
-from pipelines.changes.topic_batch import Outcome
-from pipelines.ledger import entries as ledger
+from pipelines.changes.topic_batch import TopicOutcome
+from pipelines.ledger.entries import BROKEN
 from quality.contract import Column, Contract, Rule
 from quality.errors import ContractError
 from tests.unit.pipelines.events import event
@@ -92,7 +92,7 @@ def test_cases(spark: SparkSession, case: Case) -> None:
     topic.assert_ledger_is_whole()
 
 
-def _added(outcomes: list[Outcome]) -> dict[str, int]:
+def _added(outcomes: list[TopicOutcome]) -> dict[str, int]:
     found: dict[str, int] = {}
     for outcome in outcomes:
         assert outcome.not_enforced == {}
@@ -106,7 +106,7 @@ def test_a_commit_tells_what_was_broken(spark: SparkSession) -> None:
     mirror = topic.mirror(contract=contract(name("warn", options=PATTERN)))
     topic.apply(mirror, topic.batch([create(1, 1, "7"), create(2, 2, "8"), create(3, 3, "a")]), 0)
     topic.apply(mirror, topic.batch([create(4, 4, "a")]), 1)
-    assert [json.loads(s[ledger.BROKEN]) if ledger.BROKEN in s else None for s in topic.summaries()] == [
+    assert [json.loads(s[BROKEN]) if BROKEN in s else None for s in topic.summaries()] == [
         {"name.pattern": 2}, None,
     ]  # fmt: skip
 

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from pipelines.checks.record import RESULTS, RUNS, Last, Record, Run
+from pipelines.checks.record import Last, Record, Run
 from pipelines.checks.run import Checker
+from pipelines.lake.names import CHECK_RUNS, CHECKS
 from quality.checks import QUERY, Check
 from quality.contract import Column, Contract, Rule
 from tests.unit.pipelines.harness import Topic, create, update
@@ -202,7 +203,7 @@ def test_runs_are_kept(spark: SparkSession) -> None:
     assert last is not None
     assert (last.snapshot_id, last.positions, last.success) == (run.snapshot_id, run.positions, False)
     assert last.kept == run.last.kept
-    (row,) = spark.table(f"lake.lakehouse.{RUNS}").where(f"run = '{run.id}'").collect()
+    (row,) = spark.table(f"lake.lakehouse.{CHECK_RUNS}").where(f"run = '{run.id}'").collect()
     assert (row.asked, row.failed, row.not_asked) == (11, 1, 0)
-    found = spark.table(f"lake.lakehouse.{RESULTS}").where(f"run = '{run.id}' AND NOT success").collect()
+    found = spark.table(f"lake.lakehouse.{CHECKS}").where(f"run = '{run.id}' AND NOT success").collect()
     assert [(r.name, r.column, r.elements, r.unexpected) for r in found] == [("name.enum", "name", 2, 1)]

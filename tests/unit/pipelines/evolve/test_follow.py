@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from pipelines.evolve.follow import lake_namespace
 from pipelines.lake.iceberg_schema import iceberg_schema
+from pipelines.lake.names import lake_namespace
 from pipelines.sources.debezium.envelope import NotAChangeEvent, key_fields, table_shape
 from tests.unit.pipelines.events import key_schema, value_schema
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from pipelines.kafka.expected import SAMPLE_OFFSETS, alike, beginning, ending
+from pipelines.kafka.expected import SAMPLE_OFFSETS, beginning, ending, expected_profile
 from pipelines.kafka.profile import TopicProfile
-from pipelines.ledger.entries import Ranges
+from pipelines.kafka.ranges import Ranges
 
 FIRST = 5 + SAMPLE_OFFSETS
 RANGES: Ranges = {0: (5, 250_005), 1: (7, 9)}
@@ -35,10 +35,10 @@ def test_both_ends_are_looked_at_and_no_offset_twice(
     ],
 )
 def test_what_is_of_several_kinds_is_not_taken_for_the_rest(what: str, sample: TopicProfile | None) -> None:
-    assert alike(sample, RANGES) is None, what
+    assert expected_profile(sample, RANGES) is None, what
 
 
 def test_what_is_of_one_kind_is_taken_for_all_of_it() -> None:
     sample = TopicProfile("t", {0: (5, 105)}, {4: 104}, {1}, rows=100, tombstones=3)
-    found = alike(sample, RANGES)
+    found = expected_profile(sample, RANGES)
     assert found == TopicProfile("t", dict(RANGES), {4: 250_004}, {1}, rows=250_002, assumed=True)

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 from pyspark.sql import SparkSession
 
 from pipelines.errors import StopPipeline
-from pipelines.lake import partitioning as arrange
+from pipelines.lake.partitioning import partitioning
 from pipelines.specs.layout import Layout, Term
 from tests.unit.pipelines.harness import Topic, create, delete, update
 from tests.unit.pipelines.mirror.table.test_schema_changes import DOC, ID, NAME, Source
@@ -46,7 +46,7 @@ def test_a_table_begins_with_its_specs_layout(spark: SparkSession) -> None:
     mirror = topic.mirror(layout=layout)
     outcome = topic.apply(mirror, topic.batch([create(k, k, f"n{k}") for k in range(1, 20)]), 0)
     assert outcome.layout == ["partition by bucket(4, id)"]
-    assert arrange.partitioning(topic.lake_table()) == ("bucket(4, id)",)
+    assert partitioning(topic.lake_table()) == ("bucket(4, id)",)
     assert _partitions(topic) == {f"id_bucket_4={n}" for n in range(4)}
     assert topic.apply(mirror, topic.batch([update(20, 1, "b"), delete(21, 2)]), 1).layout == []
     assert [line[:2] for line in topic.rows()][:2] == [(1, "b"), (3, "n3")]
@@ -64,7 +64,7 @@ def test_another_layout_is_had_without_a_rewrite_and_rows_stay_right(spark: Spar
     assert outcome.layout == ["partition by truncate(1, name)"]
     none = topic.mirror(layout=Layout(partition=(), sort=()))
     topic.apply(none, topic.batch([update(26, 5, "d"), delete(27, 1)]), 3)
-    assert arrange.partitioning(topic.lake_table()) == ()
+    assert partitioning(topic.lake_table()) == ()
     expected = [(3, "c"), (5, "d"), *((k, f"n{k}") for k in range(6, 10)), (30, "new")]
     assert [line[:2] for line in topic.rows()] == expected
     topic.assert_ledger_is_whole()
@@ -76,7 +76,7 @@ def test_a_layout_that_nobody_speaks_of_is_left_alone(spark: SparkSession) -> No
     spark.sql(f"ALTER TABLE lake.shop.{topic.table} ADD PARTITION FIELD bucket(2, id)")
     outcome = topic.apply(topic.mirror(), topic.batch([create(2, 2, "b")]), 1)
     assert (outcome.layout, outcome.layout_refused) == ([], None)
-    assert arrange.partitioning(topic.lake_table()) == ("bucket(2, id)",)
+    assert partitioning(topic.lake_table()) == ("bucket(2, id)",)
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_a_layout_that_cant_be_had_is_told_and_nothing_waits_for_it(
     assert outcome.layout_refused is not None
     assert why in outcome.layout_refused
     assert topic.table in outcome.layout_refused
-    assert arrange.partitioning(topic.lake_table()) == ()
+    assert partitioning(topic.lake_table()) == ()
     assert topic.rows() == [(1, "a", "d")]
 
 
@@ -110,7 +110,7 @@ def test_a_column_that_rows_are_partitioned_by_may_be_renamed_and_widened(spark:
     source.alter(ID, replace(NAME, name="title"))
     source.mirrored(source.write("u", 1, "aa"), source.write("d", 2, None), source.write("c", 4, "new"))
     assert source.rows("id", "title") == [(1, "aa"), (3, "c"), (4, "new")]
-    assert arrange.partitioning(source.topic.lake_table()) == ("bucket(2, id)", "truncate(1, title)")
+    assert partitioning(source.topic.lake_table()) == ("bucket(2, id)", "truncate(1, title)")
 
 
 def test_one_that_is_dropped_stays_without_values_also_when_it_no_more_parts_rows(spark: SparkSession) -> None:
@@ -143,4 +143,4 @@ def test_a_table_that_takes_the_name_of_another_takes_its_partitioning(spark: Sp
     source.alter(ID, replace(DOC, number=2, name="name"), relation=2)
     source.mirrored(source.write("c", 1, "new"), source.write("c", 7, "seven"), schema_changed=True)
     assert source.rows("id", "name") == [(1, "new"), (7, "seven")]
-    assert arrange.partitioning(source.topic.lake_table()) == ("bucket(2, id)", "truncate(1, name)")
+    assert partitioning(source.topic.lake_table()) == ("bucket(2, id)", "truncate(1, name)")

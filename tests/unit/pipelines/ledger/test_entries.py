@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from pipelines.ledger import entries as ledger
-from pipelines.ledger.entries import Commit, Counts, Ledger
+from pipelines.kafka.ranges import Ranges
+from pipelines.ledger.entries import Commit, Counts, Ledger, commit_entries, entry_summary, ledger_problems, read_ledger
 
 
 @dataclass(frozen=True)
@@ -41,14 +41,14 @@ def test_the_newest_commit_that_has_a_ledger_counts() -> None:
     second = first.after({0: (3, 8), 1: (0, 2)}, truncated_lsn=77)
     newest_first = [
         {"operation": "replace"},
-        ledger.summary("mirror", 1, {0: (3, 8), 1: (0, 2)}, second, Counts(merged=7)),
-        ledger.summary("mirror", 0, {0: (0, 3)}, first, Counts(merged=3)),
+        entry_summary("mirror", 1, {0: (3, 8), 1: (0, 2)}, second, Counts(merged=7)),
+        entry_summary("mirror", 0, {0: (0, 3)}, first, Counts(merged=3)),
     ]
-    assert ledger.read(newest_first) == second == Ledger({0: 8, 1: 2}, 77)
+    assert read_ledger(newest_first) == second == Ledger({0: 8, 1: 2}, 77)
 
 
 def test_a_table_nobody_has_written_to_has_an_empty_ledger() -> None:
-    assert ledger.read([]) == Ledger()
+    assert read_ledger([]) == Ledger()
 
 
 def test_a_truncate_is_remembered_by_later_commits() -> None:
@@ -63,8 +63,8 @@ def test_what_lies_between_a_table_and_a_batch() -> None:
 
 
 def test_entries_come_back_as_they_were_written() -> None:
-    entry = ledger.summary("mirror", 4, {0: (3, 8)}, Ledger({0: 8}), Counts(merged=2, superseded=1, tombstones=1))
-    assert ledger.commits([{"operation": "replace"}, entry]) == [
+    entry = entry_summary("mirror", 4, {0: (3, 8)}, Ledger({0: 8}), Counts(merged=2, superseded=1, tombstones=1))
+    assert commit_entries([{"operation": "replace"}, entry]) == [
         Commit(4, {0: (3, 8)}, Counts(merged=2, superseded=1, tombstones=1))
     ]
 
@@ -81,12 +81,12 @@ HISTORIES = [
 @pytest.mark.parametrize(
     ("label", "history", "complete", "problems"), HISTORIES, ids=[history[0] for history in HISTORIES]
 )
-def test_problems_of_a_history(label: str, history: list[ledger.Ranges], complete: bool, problems: list[str]) -> None:
+def test_problems_of_a_history(label: str, history: list[Ranges], complete: bool, problems: list[str]) -> None:
     entries = [Commit(number, dict(offsets), None) for number, offsets in enumerate(history)]
-    assert ledger.problems(entries, complete) == problems
+    assert ledger_problems(entries, complete) == problems
 
 
 def test_more_records_than_offsets() -> None:
-    assert ledger.problems([Commit(0, {0: (0, 2)}, Counts(merged=3))], complete=True) == [
+    assert ledger_problems([Commit(0, {0: (0, 2)}, Counts(merged=3))], complete=True) == [
         "batch 0: accounts for 3 records in 2 offsets"
     ]

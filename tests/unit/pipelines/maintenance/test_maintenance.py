@@ -15,9 +15,11 @@ from pyspark.sql import SparkSession
 from structlog.stdlib import get_logger
 
 from pipelines.errors import RetryBatch
-from pipelines.lake.catalog import READING, ROW_GROUPS, Lake
-from pipelines.ledger import entries as ledger
-from pipelines.ledger.table_ledger import Account
+from pipelines.lake.catalog import Lake
+from pipelines.lake.names import MAINTENANCE
+from pipelines.lake.properties import BY_FILE, BY_PARTITION, DELETE_GRANULARITY, PURGED, READING, ROW_GROUPS
+from pipelines.ledger.entries import Counts, add_up, commit_entries, ledger_problems
+from pipelines.ledger.table_ledger import TableLedger
 from pipelines.maintenance import health, plan, work
 from pipelines.maintenance import keeper as keeping
 from pipelines.maintenance.health import MIB, Health
@@ -30,15 +32,23 @@ from pipelines.maintenance.plan import (
     MANIFESTS,
     MINUTE,
     ORPHANS,
-    PURGED,
     STATISTICS,
     Asked,
+    Due,
+    compaction,
+    counted_columns,
+    deletes,
+    expiry,
+    keeps_since,
+    manifests,
+    statistics,
+    tag,
 )
-from pipelines.maintenance.record import HISTORY, Record
+from pipelines.maintenance.record import Record
 from pipelines.maintenance.rounds import OVERDUE, SOON, Maintenance
 from pipelines.maintenance.work import COUNTED, Done
 from pipelines.mirror.table.mirror import TableMirror
-from pipelines.specs.layout import BY_FILE, GRANULARITY, TOGETHER, Layout
+from pipelines.specs.layout import Layout
 from pipelines.specs.load import Defaults, Specs
 from pipelines.specs.upkeep import Upkeep, own_upkeep
 from tests.unit.pipelines.harness import Topic, create, delete, update
@@ -58,19 +68,19 @@ COMPACTIONS = [
 
 @pytest.mark.parametrize(("label", "found", "before", "due"), COMPACTIONS, ids=[case[0] for case in COMPACTIONS])
 def test_a_table_is_rewritten_when_that_pays(label: str, found: Health, before: int, due: bool) -> None:
-    assert (plan.compaction(POLICY, found, before) is not None) is due
+    assert (compaction(POLICY, found, before) is not None) is due
 
 
 @pytest.mark.parametrize(
     ("files", "now", "wanted"),
-    [(1, TOGETHER, None), (1, BY_FILE, TOGETHER), (1, None, TOGETHER), (20, TOGETHER, None), (20, BY_FILE, None),
-     (33, TOGETHER, BY_FILE), (33, BY_FILE, None), (33, None, BY_FILE)],
+    [(1, BY_PARTITION, None), (1, BY_FILE, BY_PARTITION), (1, None, BY_PARTITION), (20, BY_PARTITION, None),
+     (20, BY_FILE, None), (33, BY_PARTITION, BY_FILE), (33, BY_FILE, None), (33, None, BY_FILE)],
 )  # fmt: skip
 def test_of_many_files_each_has_its_deletes_by_itself(files: int, now: str | None, wanted: str | None) -> None:
-    due = plan.deletes(Health(data_files=files), now)
+    due = deletes(Health(data_files=files), now)
     assert (due is None) == (wanted is None)
     partitioned = Health(data_files=10 * files, parts=(Health(data_files=1), Health(data_files=files)))
-    assert (plan.deletes(partitioned, now) is None) == (wanted is None)
+    assert (deletes(partitioned, now) is None) == (wanted is None)
 
 
 def test_a_small_tables_files_are_small() -> None:
@@ -83,51 +93,51 @@ def test_snapshots_are_given_up_once_there_are_enough_old_ones() -> None:
     now = 1_000_000 * MINUTE
     recent = [now - minutes * MINUTE for minutes in range(60)]
     old = [now - minutes * MINUTE for minutes in range(61, 81)]
-    assert plan.expiry(POLICY, recent, now) is None
-    assert plan.expiry(POLICY, [*recent, *old[:-1]], now) is None
-    assert plan.expiry(POLICY, [*recent, *old], now) is not None
-    assert plan.expiry(POLICY, old, now) is None, "so many are always kept"
+    assert expiry(POLICY, recent, now) is None
+    assert expiry(POLICY, [*recent, *old[:-1]], now) is None
+    assert expiry(POLICY, [*recent, *old], now) is not None
+    assert expiry(POLICY, old, now) is None, "so many are always kept"
 
 
 def test_of_snapshots_that_come_fast_only_so_many_are_kept() -> None:
     now, policy = 1_000_000 * MINUTE, POLICY.model_copy(update={"most_snapshots": 100})
     seconds = [now - 1000 * second for second in range(120)]
-    assert plan.keeps_since(policy, seconds, now) == seconds[99]
-    assert plan.expiry(policy, seconds[:-1], now) is None
-    due = plan.expiry(policy, seconds, now)
+    assert keeps_since(policy, seconds, now) == seconds[99]
+    assert expiry(policy, seconds[:-1], now) is None
+    due = expiry(policy, seconds, now)
     assert due is not None
     assert due.why == "20 of 120 snapshots are more than the newest 100"
-    assert plan.expiry(POLICY, seconds, now) is None
+    assert expiry(POLICY, seconds, now) is None
     # Of tags that are kept for longer none counts.
     hours = [now - hour * 60 * MINUTE for hour in range(2, 168)]
-    assert plan.keeps_since(policy, [*hours, *seconds], now) == seconds[99]
+    assert keeps_since(policy, [*hours, *seconds], now) == seconds[99]
 
 
 def test_an_hour_has_one_tag() -> None:
-    name = plan.tag([], 0)
+    name = tag([], 0)
     assert name == "hour-19700101T00"
-    assert plan.tag([name], 59 * MINUTE) is None
-    assert plan.tag([name], 60 * MINUTE) == "hour-19700101T01"
+    assert tag([name], 59 * MINUTE) is None
+    assert tag([name], 60 * MINUTE) == "hour-19700101T01"
 
 
 def test_manifests_are_rewritten_once_many_have_come() -> None:
-    assert plan.manifests(POLICY, Health(manifests=39), 0) is None
-    assert plan.manifests(POLICY, Health(manifests=40), 0) is not None
-    assert plan.manifests(POLICY, Health(manifests=40), 1) is None, "one is what the last rewriting had left"
+    assert manifests(POLICY, Health(manifests=39), 0) is None
+    assert manifests(POLICY, Health(manifests=40), 0) is not None
+    assert manifests(POLICY, Health(manifests=40), 1) is None, "one is what the last rewriting had left"
 
 
 def test_values_of_a_large_table_are_counted_once_a_day() -> None:
     large, now = Health(bytes=64 * MIB), 1_000_000 * MINUTE
-    assert plan.statistics(POLICY, Health(bytes=64 * MIB - 1), None, now) is None
-    assert plan.statistics(POLICY, large, None, now) is not None
-    assert plan.statistics(POLICY, large, now - 24 * HOUR + 1, now) is None
-    assert plan.statistics(POLICY, large, now - 24 * HOUR, now) is not None
+    assert statistics(POLICY, Health(bytes=64 * MIB - 1), None, now) is None
+    assert statistics(POLICY, large, None, now) is not None
+    assert statistics(POLICY, large, now - 24 * HOUR + 1, now) is None
+    assert statistics(POLICY, large, now - 24 * HOUR, now) is not None
 
 
 def test_the_columns_are_counted_that_rows_are_found_by() -> None:
     layout = Layout(partition=("month(day)", "bucket(4, id)"), sort=("name", "gone"))
-    assert plan.counted_columns(["id"], layout, {"id", "day", "name", "note"}) == ["id", "day", "name"]
-    assert plan.counted_columns([], Layout(), {"note"}) == []
+    assert counted_columns(["id"], layout, {"id", "day", "name", "note"}) == ["id", "day", "name"]
+    assert counted_columns([], Layout(), {"note"}) == []
 
 
 def test_the_mirrors_own_tables_keep_enough_snapshots_however_few_are_asked_for() -> None:
@@ -145,7 +155,7 @@ class Later:
         return time.time() + self.minutes * 60
 
 
-def telling(account: Account) -> Callable[[], None]:
+def telling(account: TableLedger) -> Callable[[], None]:
     return lambda: account.enter_state(account.reached, 9, balanced=True)
 
 
@@ -157,7 +167,7 @@ def test_rows_and_ledger_survive_their_upkeep(spark: SparkSession) -> None:
         topic.apply(mirror, topic.batch(events), number)
     topic.apply(mirror, topic.batch([delete(90, 3)]), 8)
     rows, counts = topic.rows(), topic.assert_ledger_is_whole()
-    keeper, account = Keeper(policy, clock=Later(90)), Account("mirror")
+    keeper, account = Keeper(policy, clock=Later(90)), TableLedger("mirror")
     account.look(Lake(spark), "shop", topic.table)
     before = account.known
     assert [due.task for due in keeper.due(account.table, spark)] == [COMPACT, EXPIRE]
@@ -173,14 +183,14 @@ def test_rows_and_ledger_survive_their_upkeep(spark: SparkSession) -> None:
     assert topic.rows() == rows
     account.look(Lake(spark), "shop", topic.table)
     assert account.known == before
-    history = ledger.commits(topic.summaries())
-    assert ledger.problems(history, complete=False) == []
-    assert ledger.add_up(history).counts == counts
+    history = commit_entries(topic.summaries())
+    assert ledger_problems(history, complete=False) == []
+    assert add_up(history).counts == counts
     # The mirror goes on with it, and what it says then is added to the total.
     topic.apply(topic.mirror(), topic.batch([update(100, 1, "z")]), 10)
-    history = ledger.commits(topic.summaries())
-    assert ledger.problems(history, complete=False) == []
-    assert ledger.add_up(history).counts == counts + ledger.Counts(merged=1)
+    history = commit_entries(topic.summaries())
+    assert ledger_problems(history, complete=False) == []
+    assert add_up(history).counts == counts + Counts(merged=1)
     assert {key: name for key, name, _ in topic.rows()}[1] == "z"
 
 
@@ -192,7 +202,7 @@ def test_what_tags_keep_isn_t_given_up_again_and_again(spark: SparkSession) -> N
         if number < 4:
             table = topic.lake_table()
             table.java.manageSnapshots().createTag(f"kept {number}", table.snapshot_id).commit()
-    keeper, account = Keeper(Upkeep(snapshots=2, files=100), clock=Later(90)), Account("mirror")
+    keeper, account = Keeper(Upkeep(snapshots=2, files=100), clock=Later(90)), TableLedger("mirror")
     account.look(Lake(spark), "shop", topic.table)
     (due,) = keeper.due(account.table, spark)
     assert due.task == EXPIRE
@@ -205,7 +215,7 @@ def test_a_purge_leaves_no_file_in_which_a_row_was_that_isn_t_there_any_more(spa
     mirror = topic.mirror()
     topic.apply(mirror, topic.batch([create(number, number, f"name {number}") for number in range(1, 9)]), 0)
     topic.apply(mirror, topic.batch([delete(10, 3), update(11, 5, "other")]), 1)
-    account, keeper = Account("mirror"), Keeper(policy)
+    account, keeper = TableLedger("mirror"), Keeper(policy)
     account.look(Lake(spark), "shop", topic.table)
     table = account.table
     assert table is not None
@@ -225,9 +235,9 @@ def test_a_purge_leaves_no_file_in_which_a_row_was_that_isn_t_there_any_more(spa
     assert {row.status for row in listed} <= {0, 1}
     known = table.java.currentSnapshot().allManifests(table.java.io()).size()
     assert len(list(Path(table.java.location()).glob("metadata/*-m*.avro"))) == known
-    history = ledger.commits(topic.summaries())
-    assert ledger.problems(history, complete=False) == []
-    assert ledger.add_up(history).counts == counts
+    history = commit_entries(topic.summaries())
+    assert ledger_problems(history, complete=False) == []
+    assert add_up(history).counts == counts
 
 
 def _kept(topic: Topic) -> set[str]:
@@ -243,7 +253,7 @@ def test_files_that_are_large_enough_are_left_alone(spark: SparkSession) -> None
     (large,) = _data_files(topic)
     for number in range(1, 5):
         topic.apply(mirror, topic.batch([delete(3_000 + number, number), create(4_000 + number, -number, "b")]), number)
-    keeper, account = Keeper(policy), Account("mirror")
+    keeper, account = Keeper(policy), TableLedger("mirror")
     account.look(Lake(spark), "shop", topic.table)
     assert (account.table.summary["total-data-files"], account.table.summary["total-delete-files"]) == ("5", "4")
     rows = topic.rows()
@@ -268,7 +278,7 @@ def test_of_files_whose_deletes_are_together_those_are_written_anew_of_which_muc
     # A third of the first file, and a hundredth of the second.
     topic.apply(mirror, topic.batch([delete(3_000 + n, n) for n in range(1, 301)]), 2)
     topic.apply(mirror, topic.batch([delete(4_000 + n, n) for n in (*range(301, 334), *range(1_001, 1_011))]), 3)
-    keeper, account, rows = Keeper(Upkeep()), Account("mirror"), topic.rows()
+    keeper, account, rows = Keeper(Upkeep()), TableLedger("mirror"), topic.rows()
 
     def upkeep() -> list[str]:
         account.look(Lake(spark), "shop", topic.table)
@@ -284,10 +294,10 @@ def test_of_files_whose_deletes_are_together_those_are_written_anew_of_which_muc
         with patch.object(work, "failpoint", side_effect=RetryBatch("before it")), pytest.raises(RetryBatch):
             upkeep()
         account.look(Lake(spark), "shop", topic.table)
-        assert account.table.properties[GRANULARITY] == BY_FILE
+        assert account.table.properties[DELETE_GRANULARITY] == BY_FILE
         assert upkeep() == [DELETES, COMPACT]
         assert upkeep() == []
-    assert account.table.properties[GRANULARITY] == TOGETHER
+    assert account.table.properties[DELETE_GRANULARITY] == BY_PARTITION
     totals = {
         name: account.table.summary[f"total-{name}"] for name in ("data-files", "delete-files", "position-deletes")
     }
@@ -307,7 +317,7 @@ def test_what_is_written_anew_for_its_deletes_is_written_piece_by_piece(spark: S
     topic.apply(mirror, topic.batch([delete(4_000 + n, n) for n in gone]), 4_000)
     rows, files = topic.rows(), _data_files(topic)
     smallest = Path(files[0].removeprefix("file:")).stat().st_size
-    keeper, account = Keeper(Upkeep(delete_share=0.05)), Account("mirror")
+    keeper, account = Keeper(Upkeep(delete_share=0.05)), TableLedger("mirror")
     account.look(Lake(spark), "shop", topic.table)
     if not together:
         work.lay_out_deletes(spark, account.table)
@@ -338,7 +348,7 @@ def test_a_large_file_s_turn_comes_though_more_is_deleted_of_small_ones(spark: S
         topic.apply(mirror, topic.batch([create(n, n, "b") for n in range(first, first + 10)]), first)
     gone = [*range(1, 301), *range(3_001, 3_007), *range(3_101, 3_107)]
     topic.apply(mirror, topic.batch([delete(4_000 + n, n) for n in gone]), 9_000)
-    rows, keeper, account = topic.rows(), Keeper(Upkeep(delete_share=0.1)), Account("mirror")
+    rows, keeper, account = topic.rows(), Keeper(Upkeep(delete_share=0.1)), TableLedger("mirror")
     account.look(Lake(spark), "shop", topic.table)
     (due,) = keeper.due(account.table, spark)
     size = Path(large.removeprefix("file:")).stat().st_size
@@ -356,7 +366,7 @@ def test_deletes_are_kept_together_until_there_are_many_files(spark: SparkSessio
         topic.apply(mirror, topic.batch([create(2 * number + n, 2 * number + n, "a") for n in (1, 2)]), number)
     for number in range(4):
         topic.apply(mirror, topic.batch([delete(10 + number, 2 * number + 1), update(20 + number, 8, "b")]), 4 + number)
-    keeper, account, rows = Keeper(Upkeep(files=100, delete_share=1)), Account("mirror"), topic.rows()
+    keeper, account, rows = Keeper(Upkeep(files=100, delete_share=1)), TableLedger("mirror"), topic.rows()
 
     def laid_out(most: int) -> tuple[str, int, int]:
         account.look(Lake(spark), "shop", topic.table)
@@ -365,11 +375,11 @@ def test_deletes_are_kept_together_until_there_are_many_files(spark: SparkSessio
             done = keeper.do(due, account.table, spark, telling(account))
             assert keeper.due(account.table, spark) == []
         assert (due.task, topic.rows()) == (DELETES, rows)
-        return account.table.properties[GRANULARITY], done.before.delete_files, done.after.delete_files
+        return account.table.properties[DELETE_GRANULARITY], done.before.delete_files, done.after.delete_files
 
     # A row of each of the first four files is deleted, the last row four times changed.
     assert laid_out(most=3) == (BY_FILE, 4, 7)
-    assert laid_out(most=100) == (TOGETHER, 7, 1)
+    assert laid_out(most=100) == (BY_PARTITION, 7, 1)
     topic.apply(mirror, topic.batch([delete(30, 2)]), 8)
     assert topic.rows() == [row for row in rows if row[0] != 2]
 
@@ -382,7 +392,7 @@ def test_a_compacted_file_is_read_in_parts(spark: SparkSession, own: dict[str, s
         first = 1000 * number
         events = [create(first + n, first + n, f"{draw.getrandbits(800):x}") for n in range(1, 1001)]
         topic.apply(mirror, topic.batch(events), number)
-    account, rows = Account("mirror"), topic.rows()
+    account, rows = TableLedger("mirror"), topic.rows()
     account.look(Lake(spark), "shop", topic.table)
     assert account.table.properties.items() >= READING.items()
     # As a table from before there was such a property, or whose owner knows better.
@@ -404,7 +414,7 @@ def _data_files(topic: Topic) -> list[str]:
 def test_a_file_that_no_snapshot_knows_goes_once_it_is_old(spark: SparkSession) -> None:
     topic = Topic(spark)
     topic.apply(topic.mirror(), topic.batch([create(1, 1, "a")]), 0)
-    account = Account("mirror")
+    account = TableLedger("mirror")
     account.look(Lake(spark), "shop", topic.table)
     orphan = Path(account.table.java.location()) / "data/orphan.parquet"
     orphan.write_bytes(b"left by a killed writer")
@@ -429,7 +439,7 @@ def test_a_table_with_partitions_is_compacted_where_one_of_them_needs_it(spark: 
         cold = [create(10 * number + 2, 100 + number, f"{number}")] if number < 3 else []
         topic.apply(mirror, topic.batch([*hot, *cold]), number)
     rows = topic.rows()
-    keeper, account = Keeper(policy), Account("mirror")
+    keeper, account = Keeper(policy), TableLedger("mirror")
     account.look(Lake(spark), "shop", topic.table)
     (due,) = keeper.due(account.table, spark)
     assert due.why.startswith("1 of 4 partitions: in one, a scan costs")
@@ -442,11 +452,11 @@ def test_a_table_with_partitions_is_compacted_where_one_of_them_needs_it(spark: 
 def test_partitions_that_need_nothing_leave_a_table_alone_however_many_they_are() -> None:
     small = Health(records=10, data_files=1, bytes=MIB)
     many = Health(records=1000, data_files=100, bytes=100 * MIB, parts=(small,) * 100)
-    assert plan.compaction(POLICY, many, 0) is None
+    assert compaction(POLICY, many, 0) is None
     assert many.fewest_files(512 * MIB) == 100
     assert many.scan_cost(512 * MIB) == 1
     worn = Health(records=10, deleted=9, data_files=1, delete_files=1, bytes=MIB)
-    found = plan.compaction(POLICY, Health(records=1000, data_files=100, bytes=100 * MIB, parts=(small, worn)), 0)
+    found = compaction(POLICY, Health(records=1000, data_files=100, bytes=100 * MIB, parts=(small, worn)), 0)
     assert found is not None
     assert found.why == "1 of 2 partitions: in one, 90% of its rows are deleted"
 
@@ -459,7 +469,7 @@ def test_files_are_listed_in_few_manifests_and_rows_and_ledger_stay(spark: Spark
             mirror, topic.batch([create(10 * number + 1, number, "a"), update(10 * number + 2, 0, "b")]), number
         )
     rows, counts = topic.rows(), topic.assert_ledger_is_whole()
-    keeper, account = Keeper(policy), Account("mirror")
+    keeper, account = Keeper(policy), TableLedger("mirror")
     account.look(Lake(spark), "shop", topic.table)
     (due,) = keeper.due(account.table, spark)
     assert due.task == MANIFESTS
@@ -471,14 +481,14 @@ def test_files_are_listed_in_few_manifests_and_rows_and_ledger_stay(spark: Spark
     topic.apply(topic.mirror(), topic.batch([update(100, 2, "z"), delete(101, 1)]), 5)
     assert [(key, name) for key, name, _ in topic.rows()] == [(0, "b"), (2, "z"), (3, "a")]
     assert len(rows) == 4
-    assert topic.assert_ledger_is_whole() == counts + ledger.Counts(merged=2)
+    assert topic.assert_ledger_is_whole() == counts + Counts(merged=2)
 
 
 def test_values_are_counted_and_outlive_the_snapshots(spark: SparkSession) -> None:
     topic = Topic(spark)
     policy = Upkeep(statistics_mib=0, snapshots=2)
     topic.apply(topic.mirror(), topic.batch([create(k, k, f"n{k % 3}") for k in range(1, 31)]), 0)
-    keeper, account = Keeper(policy, Layout(sort=("name",))), Account("mirror")
+    keeper, account = Keeper(policy, Layout(sort=("name",))), TableLedger("mirror")
     account.look(Lake(spark), "shop", topic.table)
     (due,) = keeper.due(account.table, spark)
     assert due.task == STATISTICS
@@ -503,9 +513,9 @@ def test_the_mirrors_own_tables_are_kept_small_too(spark: SparkSession) -> None:
     seconds = [0.0]
     record, upkeep = Record(spark), Maintenance(spark, Specs(Defaults(), {}), get_logger(), clock=lambda: seconds[0])
     for number in range(POLICY.files + 1):
-        record.failed(f"shop.t{number}", plan.Due(COMPACT, "asked for"), "no", None)
+        record.failed(f"shop.t{number}", Due(COMPACT, "asked for"), "no", None)
         record.flush()
-    table = Lake(spark).table("lakehouse", HISTORY)
+    table = Lake(spark).table("lakehouse", MAINTENANCE)
     assert table is not None
     assert int(table.summary["total-data-files"]) > POLICY.files
     upkeep.run({}, 1, until=1000)
@@ -556,7 +566,7 @@ class Rounds:
         self._worked: list[tuple[str, bool]] = []
         self._tables = {name: cast(TableMirror, _Untouched(name)) for name in names}
         self._upkeep = Maintenance(spark, Specs(Defaults(), {}), get_logger(), clock=lambda: 100.0)
-        monkeypatch.setattr(Keeper, "due", lambda *_: [plan.Due(COMPACT, "always")])
+        monkeypatch.setattr(Keeper, "due", lambda *_: [Due(COMPACT, "always")])
         monkeypatch.setattr(Keeper, "do", self._do)
         monkeypatch.setattr(Record, "done", lambda *_: None)
 
@@ -569,7 +579,7 @@ class Rounds:
         self._upkeep.run(self._tables, 1, until, arrived)
         return self._worked
 
-    def _do(self, due: plan.Due, table: str, _session: object, _tell: object, arrived: bool) -> Task:
+    def _do(self, due: Due, table: str, _session: object, _tell: object, arrived: bool) -> Task:
         self._worked.append((table, arrived))
         return Task(table, due, Done(left=self.left), Health(), Health(), 0.0)
 

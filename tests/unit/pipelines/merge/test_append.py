@@ -7,10 +7,11 @@ import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from pipelines.changes import topic_batch as part
+from pipelines.changes import topic_batch
+from pipelines.lake.commit import commit
 from pipelines.merge import append as newkeys
 from pipelines.merge import keyed
-from pipelines.merge import statement as merge
+from pipelines.merge.statement import extend
 from pipelines.specs.layout import Layout
 from tests.unit.pipelines.harness import Topic, create, delete, truncate, update
 
@@ -27,16 +28,16 @@ def writes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
         return write
 
-    monkeypatch.setattr(keyed, "commit", noted(merge.commit))
-    monkeypatch.setattr(keyed, "extend", noted(merge.extend))
+    monkeypatch.setattr(keyed, "commit", noted(commit))
+    monkeypatch.setattr(keyed, "extend", noted(extend))
     return found
 
 
 @pytest.fixture
 def many(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every part is."""
-    monkeypatch.setattr(part, "FEW_RECORDS", 0)
-    monkeypatch.setattr(part, "KEPT_OFFSETS", 0)
+    monkeypatch.setattr(topic_batch, "FEW_RECORDS", 0)
+    monkeypatch.setattr(topic_batch, "KEPT_OFFSETS", 0)
 
 
 def after_another(topic: Topic, row: str) -> Callable[..., None]:
@@ -44,7 +45,7 @@ def after_another(topic: Topic, row: str) -> Callable[..., None]:
 
     def late(*given: Any, **settings: Any) -> None:
         topic.spark.sql(f"INSERT INTO lake.shop.{topic.table} SELECT {row}, current_timestamp(), 'c'")
-        merge.extend(*given, **settings)
+        extend(*given, **settings)
 
     return late
 

@@ -8,7 +8,8 @@ from pyspark.sql.types import StructType
 
 from pipelines.merge.fold import KEEP, LOST
 from pipelines.merge.inherit import all_known, lacks
-from pipelines.sources.debezium.envelope import TableShape, table_shape
+from pipelines.schema.columns import TableShape
+from pipelines.sources.debezium.envelope import table_shape
 from tests.unit.pipelines.harness import Topic
 
 FOLDED = f"id bigint, {KEEP} struct<name: boolean, doc: boolean>, {LOST} boolean"

@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from pipelines.merge.pruning import INTEGERS, apart
+from pipelines.merge.pruning import INTEGERS, widen_bounds
 
 INT, LONG = INTEGERS
 PAIRS = [(7, 7), (0, 1), (-5, 1000), (10**6, 3 * 10**6), (INT[0], INT[1]), (INT[1] - 9, INT[1]), (INT[0], INT[0] + 9),
@@ -13,7 +13,7 @@ PAIRS = [(7, 7), (0, 1), (-5, 1000), (10**6, 3 * 10**6), (INT[0], INT[1]), (INT[
 
 @pytest.mark.parametrize(("low", "high"), PAIRS)
 def test_all_keys_are_between_what_is_moved_apart_and_it_is_of_their_type(low: int, high: int) -> None:
-    least, most = apart(low, high)
+    least, most = widen_bounds(low, high)
     assert least <= low <= high <= most
     assert (most - least) <= 1.5 * (high - low)
     narrow = INT[0] <= low and high <= INT[1]
@@ -23,16 +23,16 @@ def test_all_keys_are_between_what_is_moved_apart_and_it_is_of_their_type(low: i
 
 
 def test_of_texts_nothing_is_changed() -> None:
-    assert apart("a", "b") == ("a", "b")
+    assert widen_bounds("a", "b") == ("a", "b")
 
 
 def test_batches_of_the_same_table_are_between_the_same() -> None:
     chance = Random(1)
     batches = [[chance.randrange(1_000_000) for _ in range(1000)] for _ in range(50)]
     assert len({(min(batch), max(batch)) for batch in batches}) == 50
-    assert len({apart(min(batch), max(batch)) for batch in batches}) == 1
+    assert len({widen_bounds(min(batch), max(batch)) for batch in batches}) == 1
 
 
 def test_a_tail_that_moves_on_is_between_the_same_for_a_while() -> None:
     tails = [(100_000 + 1000 * batch, 150_000 + 1000 * batch) for batch in range(50)]
-    assert len({apart(*tail) for tail in tails}) <= 15
+    assert len({widen_bounds(*tail) for tail in tails}) <= 15

@@ -6,7 +6,7 @@ from pyspark.sql import SparkSession
 
 from pipelines.errors import NotPublished, StopPipeline
 from pipelines.mirror.holds import Holds
-from pipelines.mirror.progress import told
+from pipelines.mirror.progress import progress_offsets
 
 
 class Clock:
@@ -53,7 +53,7 @@ def test_a_held_tables_position_is_its_own_and_says_why() -> None:
     holds = Holds(Clock())
     holds.put("held", StopPipeline("mend it"), {0: 5, 1: 99})
     ends = {"held": {0: 10, 1: 20, 2: 30}, "free": {0: 7}}
-    assert told(ends, holds.all()) == {
+    assert progress_offsets(ends, holds.all()) == {
         ("held", 0): (5, "mend it"), ("held", 1): (20, "mend it"), ("held", 2): (0, "mend it"), ("free", 0): (7, ""),
     }  # fmt: skip
 

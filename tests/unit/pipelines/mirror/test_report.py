@@ -2,17 +2,17 @@
 
 import time
 
-from pipelines.changes.topic_batch import Outcome
+from pipelines.changes.topic_batch import TopicOutcome
 from pipelines.ledger.entries import Counts
 from pipelines.mirror.report import batch_line
 
 
 def test_a_batch_is_told_of_by_its_tables() -> None:
-    first = Outcome("shop.public.b", rows=3, reread=1, counts=Counts(merged=2, superseded=2), committed=True,
+    first = TopicOutcome("shop.public.b", rows=3, reread=1, counts=Counts(merged=2, superseded=2), committed=True,
                     oldest_commit=time.time() - 60, ms={"decode": 5, "merge": 7})  # fmt: skip
-    second = Outcome("shop.public.a", rows=2, skipped=4, counts=Counts(dead_lettered=2), assumed=True,
+    second = TopicOutcome("shop.public.a", rows=2, skipped=4, counts=Counts(dead_lettered=2), assumed=True,
                      oldest_commit=time.time() - 5, schema_changes=["add c"], ms={"decode": 2})  # fmt: skip
-    line = batch_line(9, [first, second, Outcome("shop.public.c")], 0.0014, 1.5)
+    line = batch_line(9, [first, second, TopicOutcome("shop.public.c")], 0.0014, 1.5)
     assert (line["batch"], line["ms"], line["stage_ms"]) == (9, 1500, {"profile": 1, "decode": 7, "merge": 7})
     assert list(line["rows"].items()) == [("shop.public.a", 2), ("shop.public.b", 4)], "in order, reread ones as well"
     assert (line["merged"], line["superseded"], line["dead_lettered"]) == (2, 2, 2)
@@ -22,4 +22,4 @@ def test_a_batch_is_told_of_by_its_tables() -> None:
 
 
 def test_a_batch_that_brought_no_change_has_no_lag() -> None:
-    assert batch_line(1, [Outcome("shop.public.a")], 0, 0)["lag_ms"] is None
+    assert batch_line(1, [TopicOutcome("shop.public.a")], 0, 0)["lag_ms"] is None

@@ -11,7 +11,7 @@ from pydantic import SecretStr
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from pipelines.protection.crypto import Hmac, Keys, Unreadable
+from pipelines.protection.crypto import Hmac, ProtectionKeys, Unreadable
 from pipelines.protection.functions import Vault
 from quality.protection import PROTECTIONS, masked
 from tests.unit.pipelines.harness import SECRET
@@ -31,14 +31,14 @@ TEXTS = [
 
 
 @pytest.fixture(scope="module")
-def keys() -> Keys:
-    found = Keys.of(SecretStr(SECRET))
+def keys() -> ProtectionKeys:
+    found = ProtectionKeys.of(SecretStr(SECRET))
     assert found is not None
     return found
 
 
 @pytest.fixture(scope="module")
-def vault(spark: SparkSession, keys: Keys) -> Vault:
+def vault(spark: SparkSession, keys: ProtectionKeys) -> Vault:
     return Vault.of(spark, keys)
 
 
@@ -48,7 +48,7 @@ def protected(spark: SparkSession, vault: Vault, texts: list[Any]) -> list[Any]:
     return rows.select("text", *[vault.protected(F.col("text"), p, place).alias(p) for p in PROTECTIONS]).collect()
 
 
-def test_spark_makes_of_a_text_what_python_makes(spark: SparkSession, vault: Vault, keys: Keys) -> None:
+def test_spark_makes_of_a_text_what_python_makes(spark: SparkSession, vault: Vault, keys: ProtectionKeys) -> None:
     for row in protected(spark, vault, TEXTS):
         assert row.hash == keys.hashed(row.text) == hmac.new(keys.hash, row.text.encode(), hashlib.sha256).hexdigest()
         assert row.tokenise == keys.tokenised(row.text)
@@ -60,7 +60,7 @@ def test_spark_makes_of_a_text_what_python_makes(spark: SparkSession, vault: Vau
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=40), min_size=1, max_size=50))
 @settings(max_examples=15, deadline=None)
-def test_of_any_text(spark: SparkSession, vault: Vault, keys: Keys, texts: list[str]) -> None:
+def test_of_any_text(spark: SparkSession, vault: Vault, keys: ProtectionKeys, texts: list[str]) -> None:
     for row in protected(spark, vault, texts):
         assert (row.hash, row.tokenise) == (keys.hashed(row.text), keys.tokenised(row.text))
         assert row.mask == masked(row.text)
@@ -76,8 +76,8 @@ def test_equal_values_are_alike_but_not_if_encrypted(spark: SparkSession, vault:
     assert first.encrypt != second.encrypt
 
 
-def test_what_was_encrypted_is_read_at_its_place_with_its_key_only(keys: Keys) -> None:
-    other = Keys.of(SecretStr("another secret that is as long as the first one"))
+def test_what_was_encrypted_is_read_at_its_place_with_its_key_only(keys: ProtectionKeys) -> None:
+    other = ProtectionKeys.of(SecretStr("another secret that is as long as the first one"))
     assert other is not None
     said = keys.encrypted("ada", "public.t.name")
     for read in (lambda: keys.decrypted(said, "public.t.nick"), lambda: other.decrypted(said, "public.t.name"),
@@ -89,18 +89,18 @@ def test_what_was_encrypted_is_read_at_its_place_with_its_key_only(keys: Keys) -
     assert other.hashed("ada") != keys.hashed("ada")
 
 
-def test_purposes_have_keys_of_their_own(keys: Keys) -> None:
+def test_purposes_have_keys_of_their_own(keys: ProtectionKeys) -> None:
     assert len({keys.hash, keys.synthetic, keys.token, keys.value, keys.letter, SECRET.encode()}) == 6
 
 
 def test_a_secret_is_long_or_there_is_none() -> None:
-    assert Keys.of(None) is Keys.of(SecretStr("")) is None
+    assert ProtectionKeys.of(None) is ProtectionKeys.of(SecretStr("")) is None
     with pytest.raises(ValueError, match="PROTECTION_KEY has 5 characters, of at least 32") as raised:
-        Keys.of(SecretStr("short"))
+        ProtectionKeys.of(SecretStr("short"))
     assert "short" not in str(raised.value)
 
 
-def spelled(keys: Keys) -> list[str]:
+def spelled(keys: ProtectionKeys) -> list[str]:
     """How a key could be written, or a part of it."""
     blocks = [block for key in (keys.hash, keys.synthetic) for block in (Hmac.of(key).inner, Hmac.of(key).outer)]
     every = [SECRET.encode(), keys.hash, keys.synthetic, keys.token, keys.value, keys.letter, *blocks]
@@ -110,7 +110,7 @@ def spelled(keys: Keys) -> list[str]:
     )]  # fmt: skip
 
 
-def test_no_plan_has_a_key(spark: SparkSession, vault: Vault, keys: Keys) -> None:
+def test_no_plan_has_a_key(spark: SparkSession, vault: Vault, keys: ProtectionKeys) -> None:
     rows = spark.createDataFrame([(text,) for text in TEXTS], "text string")
     made = rows.select(*[vault.protected(F.col("text"), p, "public.t.text").alias(p) for p in PROTECTIONS]).persist()
     try:

@@ -6,10 +6,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from pipelines.lake.catalog import Lake
+from pipelines.lake.properties import PUBLISHED_SNAPSHOT
 from pipelines.lake.table import LakeTable
 from pipelines.publish import refresh
 from pipelines.publish.dataset import Dataset
-from pipelines.publish.refresh import SNAPSHOT, Refresher
+from pipelines.publish.refresh import Refresher
 from quality.audience import Audience
 from quality.contract import Column, Contract
 from tests.unit.pipelines.harness import Topic, change, create, delete, insert, remove, update, vault_of
@@ -63,7 +64,7 @@ def test_it_follows_every_change_and_the_same_again_is_nothing(spark: SparkSessi
     shown.apply(update(7, 4, "e"))
     assert shown.refresh() is False
     assert shown.rows() == [(1, "z", "d"), (3, "c", "d"), (4, "e", "d")] == shown.topic.rows()
-    assert shown.table.summary[SNAPSHOT] == str(shown.topic.lake_table().snapshot_id)
+    assert shown.table.summary[PUBLISHED_SNAPSHOT] == str(shown.topic.lake_table().snapshot_id)
     shown.apply(delete(8, 1), create(9, 1, "again"))
     assert shown.refresh() is False
     assert shown.rows() == shown.topic.rows()

@@ -2,9 +2,9 @@
 
 import pytest
 
-from pipelines.schema.plan import target
+from pipelines.schema.plan import target_schema
+from pipelines.schema.versions import Attribute, TableVersions, Version
 from pipelines.sources.debezium.envelope import table_shape
-from pipelines.sources.postgres.schema_log import Attribute, TableVersions, Version
 from tests.unit.pipelines.events import value_schema
 
 
@@ -19,6 +19,6 @@ VERSIONS = TableVersions((version(1, "id"), version(5, "number")))
 @pytest.mark.parametrize(("row", "key"), [("id", "id"), ("id", "number"), ("number", "id"), ("number", "number")])
 def test_a_renamed_key_is_known_by_either_name(row: str, key: str) -> None:
     shape = table_shape("shop.public.t", ("public", "t"), value_schema("t", {row: "long", "note": ["null", "string"]}))
-    wanted = target(shape, (key,), VERSIONS, None)
+    wanted = target_schema(shape, (key,), VERSIONS, None)
     assert wanted.keys == ("number",)
     assert list(wanted.types) == ["number", "note"]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.specs import load as spec
+from pipelines.specs.load import SchemaPolicy, SpecError, load_specs
 from pipelines.specs.upkeep import Upkeep
 
 
@@ -15,16 +15,16 @@ def _write(directory: Path, **files: str) -> Path:
 
 
 def test_a_tables_words_go_before_the_defaults(tmp_path: Path) -> None:
-    specs = spec.load(_write(
+    specs = load_specs(_write(
         tmp_path, defaults="schema_changes: {drop: freeze, add: discard_value}",
         orders="table: public.orders\nschema_changes: {add: evolve}",
     ))  # fmt: skip
-    assert specs.schema_policy("public", "orders") == spec.SchemaPolicy(drop="freeze", add="evolve")
-    assert specs.schema_policy("public", "other") == spec.SchemaPolicy(drop="freeze", add="discard_value")
+    assert specs.schema_policy("public", "orders") == SchemaPolicy(drop="freeze", add="evolve")
+    assert specs.schema_policy("public", "other") == SchemaPolicy(drop="freeze", add="discard_value")
 
 
 def test_so_does_how_it_is_kept_small(tmp_path: Path) -> None:
-    specs = spec.load(_write(
+    specs = load_specs(_write(
         tmp_path, defaults="freshness_seconds: 60\nupkeep: {snapshots_days: 14, files: 30}",
         orders="table: public.orders\nupkeep: {files: 5}\nalerts: {snapshots: 7}\nfreshness_seconds: 5",
     ))  # fmt: skip
@@ -36,8 +36,8 @@ def test_so_does_how_it_is_kept_small(tmp_path: Path) -> None:
 
 
 def test_the_specs_of_this_repository_say_what_holds_without_them(tmp_path: Path) -> None:
-    ours, none = spec.load(), spec.load(tmp_path)
-    assert ours.schema_policy("public", "orders") == none.schema_policy("public", "orders") == spec.SchemaPolicy()
+    ours, none = load_specs(), load_specs(tmp_path)
+    assert ours.schema_policy("public", "orders") == none.schema_policy("public", "orders") == SchemaPolicy()
     assert ours.upkeep("public", "orders") == none.upkeep("public", "orders") == Upkeep()
     assert ours.alerts("public", "orders") == none.alerts("public", "orders")
     assert ours.default_freshness == none.default_freshness == 10
@@ -59,10 +59,10 @@ BROKEN = [
 
 @pytest.mark.parametrize(("text", "message"), BROKEN)
 def test_what_is_wrong_is_named(tmp_path: Path, text: str, message: str) -> None:
-    with pytest.raises(spec.SpecError, match=message):
-        spec.load(_write(tmp_path, orders=text))
+    with pytest.raises(SpecError, match=message):
+        load_specs(_write(tmp_path, orders=text))
 
 
 def test_a_table_has_one_spec(tmp_path: Path) -> None:
-    with pytest.raises(spec.SpecError, match=r"public.orders has a spec already, .*a.yaml"):
-        spec.load(_write(tmp_path, a="table: public.orders", b="table: public.orders"))
+    with pytest.raises(SpecError, match=r"public.orders has a spec already, .*a.yaml"):
+        load_specs(_write(tmp_path, a="table: public.orders", b="table: public.orders"))

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from pipelines.checks.record import RUNS
 from pipelines.errors import StopPipeline
+from pipelines.lake.names import CHECK_RUNS
 from pipelines.ledger.entries import Counts
 from pipelines.mirror.table.audit import BRANCH
 from quality.checks import QUERY, Check
@@ -58,7 +58,7 @@ def test_what_breaks_it_is_held_back_until_it_is_mended(spark: SparkSession, ane
     topic.apply(mirror, topic.batch([update(5, 2, "c"), update(6, 3, "y")]), 2)
     assert topic.rows() == [(1, "b", "d"), (2, "c", "d"), (3, "y", "d")]
     topic.assert_ledger_is_whole()
-    kept = spark.table(f"lake.lakehouse.{RUNS}").where(f"table = 'shop.{topic.table}'").collect()
+    kept = spark.table(f"lake.lakehouse.{CHECK_RUNS}").where(f"table = 'shop.{topic.table}'").collect()
     assert [(row.success, row.failed) for row in kept] == [(False, 1)]
 
 

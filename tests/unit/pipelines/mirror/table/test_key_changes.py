@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 from pipelines.errors import StopPipeline
 from pipelines.lake.catalog import Lake
 from pipelines.ledger.resyncs import Resync
-from pipelines.sources.postgres.schema_log import Attribute
+from pipelines.schema.versions import Attribute
 from tests.unit.pipelines.mirror.table.test_schema_changes import DOC, ID, NAME, Source, column
 
 CODE = column(2, "code", "text")

@@ -16,10 +16,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from pipelines.changes import stats as facts
-from pipelines.changes import topic_batch as part
-from pipelines.dead_letters.store import within
-from pipelines.kafka import expected as assume
+from pipelines.changes import stats, topic_batch
+from pipelines.changes.stats import MOST_LISTED
+from pipelines.changes.topic_batch import CACHED_OFFSETS, FEW_RECORDS
+from pipelines.kafka.expected import EXPECTED_OFFSETS
+from pipelines.kafka.read import within
 from pipelines.lake.catalog import Lake
 from pipelines.merge import keyed
 from pipelines.mirror.table import mirror as table
@@ -113,10 +114,10 @@ HOW = settings(
 @given(
     changes=st.lists(CHANGE, min_size=4, max_size=30),
     cuts=st.lists(st.tuples(st.integers(0, 8), st.integers(0, 8), BETWEEN), min_size=1, max_size=5),
-    few_records=st.sampled_from([0, 2, part.FEW_RECORDS]),
-    kept=st.sampled_from([0, 2, part.KEPT_OFFSETS]),
-    listed=st.sampled_from([0, facts.MOST_LISTED]),
-    looked_at=st.sampled_from([0, assume.ASSUMED_OFFSETS]),
+    few_records=st.sampled_from([0, 2, FEW_RECORDS]),
+    kept=st.sampled_from([0, 2, CACHED_OFFSETS]),
+    listed=st.sampled_from([0, MOST_LISTED]),
+    looked_at=st.sampled_from([0, EXPECTED_OFFSETS]),
 )
 def test_the_table_equals_the_dictionary(
     spark: SparkSession, changes: list[tuple[Any, ...]], cuts: list[tuple[int, int, str]], few_records: int,
@@ -128,10 +129,10 @@ def test_the_table_equals_the_dictionary(
         source.apply(*each)
     topic.batch(source.events)
     with (
-        patch.object(part, "FEW_RECORDS", few_records),
-        patch.object(part, "KEPT_OFFSETS", kept),
+        patch.object(topic_batch, "FEW_RECORDS", few_records),
+        patch.object(topic_batch, "KEPT_OFFSETS", kept),
         patch.object(keyed, "ROWS_PER_KEY", 0),
-        patch.object(facts, "MOST_LISTED", listed),
+        patch.object(stats, "MOST_LISTED", listed),
         patch.object(table, "ASSUMED_OFFSETS", looked_at),
     ):
         _run(topic, cuts)

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from pipelines.dead_letters.store import within
-from pipelines.sources.postgres.schema_log import Attribute
+from pipelines.kafka.read import within
+from pipelines.schema.versions import Attribute
 from tests.unit.pipelines.harness import GONE
 from tests.unit.pipelines.mirror.table.test_model import BETWEEN, HOW, KEYS, disturb, further
 from tests.unit.pipelines.mirror.table.test_schema_changes import ID, NAME, Source, column

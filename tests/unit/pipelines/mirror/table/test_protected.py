@@ -8,14 +8,14 @@ import pytest
 from pyspark.sql import Row, SparkSession
 
 from pipelines.dead_letters.store import SCHEMA
-from pipelines.dead_letters.waiting import Parking
+from pipelines.dead_letters.waiting import WaitingKeys
 from pipelines.errors import StopPipeline
 from pipelines.lake.catalog import Lake
 from pipelines.ledger.resyncs import Resync
-from pipelines.merge.statement import configured
 from pipelines.mirror.table.mirror import TableMirror
-from pipelines.protection.crypto import Keys
+from pipelines.protection.crypto import ProtectionKeys
 from pipelines.protection.letters import SEALED, opened, sealed_by
+from pipelines.spark.session import configured
 from quality.contract import Column, Contract
 from quality.errors import ContractError
 from tests.unit.pipelines.events import event
@@ -49,7 +49,7 @@ def contract(**protections: Any) -> Contract:
 
 
 @pytest.fixture
-def keys(spark: SparkSession) -> Keys:
+def keys(spark: SparkSession) -> ProtectionKeys:
     return vault_of(spark).keys
 
 
@@ -84,7 +84,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.label)
-def test_cases(spark: SparkSession, keys: Keys, case: Case) -> None:
+def test_cases(spark: SparkSession, keys: ProtectionKeys, case: Case) -> None:
     topic = Topic(spark, keyed=case.keyed)
     mirror = topic.mirror(contract=contract(name="hash", doc="tokenise"))
     for number, events in enumerate(case.batches):
@@ -95,7 +95,7 @@ def test_cases(spark: SparkSession, keys: Keys, case: Case) -> None:
     topic.assert_ledger_is_whole()
 
 
-def test_every_way(spark: SparkSession, keys: Keys) -> None:
+def test_every_way(spark: SparkSession, keys: ProtectionKeys) -> None:
     topic = Topic(spark)
     mirror = topic.mirror(contract=contract(name="encrypt", doc="mask"))
     topic.apply(mirror, topic.batch([create(1, 1, "a", "ada@example.org"), create(2, 2, "b", "123456789")]), 0)
@@ -123,7 +123,7 @@ def test_equal_values_are_equal_in_two_tables(spark: SparkSession) -> None:
     assert found[0] == found[1] != "ada"
 
 
-def test_promises_are_asked_of_the_value_itself(spark: SparkSession, keys: Keys) -> None:
+def test_promises_are_asked_of_the_value_itself(spark: SparkSession, keys: ProtectionKeys) -> None:
     topic = Topic(spark)
     promised = Contract(("public", "t"), "1", "active", (
         Column("id", key=1), Column("doc"),
@@ -134,7 +134,7 @@ def test_promises_are_asked_of_the_value_itself(spark: SparkSession, keys: Keys)
     assert topic.letters.reasons == ["rule_broken"]
 
 
-def test_a_letter_of_a_protected_table_is_sealed_and_opens(spark: SparkSession, keys: Keys) -> None:
+def test_a_letter_of_a_protected_table_is_sealed_and_opens(spark: SparkSession, keys: ProtectionKeys) -> None:
     topic = Topic(spark)
     promised = Contract(("public", "t"), "1", "active", (
         Column("id", key=1), Column("name", allowed=("a",), on_violation="reject"), Column("doc", protection="hash"),
@@ -171,7 +171,7 @@ def test_keys_of_sealed_letters_are_known_again(spark: SparkSession) -> None:
         spark.createDataFrame([letter, plain], types).createOrReplaceTempView("both")
         spark.sql(f"INSERT INTO {table.sql_name} ({columns}, dead_lettered_at) SELECT {columns}, now() FROM both")
         for vault, known in ((vault_of(spark), {b"k", b"other"}), (vault_of(spark, "x" * 32), {b"other"})):
-            parking = Parking(spark, vault)
+            parking = WaitingKeys(spark, vault)
             parking.refresh()
             waiting = parking.of(topic.name)
             assert waiting is not None
@@ -180,7 +180,7 @@ def test_keys_of_sealed_letters_are_known_again(spark: SparkSession) -> None:
         spark.sql(f"DROP TABLE {table.sql_name}")
 
 
-def test_what_spark_shows_of_a_batch_has_no_key(spark: SparkSession, keys: Keys) -> None:
+def test_what_spark_shows_of_a_batch_has_no_key(spark: SparkSession, keys: ProtectionKeys) -> None:
     """What its web pages, their REST API and its event log are made of."""
     topic = Topic(spark)
     mirror = topic.mirror(contract=contract(name="tokenise", doc="encrypt"))
@@ -204,7 +204,7 @@ def test_other_tables_letters_stay_as_they_are(spark: SparkSession) -> None:
     assert [bytes(letter.value) for letter in topic.letters.whole] == [b"bytes"]
 
 
-def test_a_column_of_another_type_is_text(spark: SparkSession, keys: Keys) -> None:
+def test_a_column_of_another_type_is_text(spark: SparkSession, keys: ProtectionKeys) -> None:
     born, size = column(2, "born", "date"), column(3, "size", "int4")
     wide = column(3, "size", "int8")
     promised = Contract(("public", "t"), "1", "active",
@@ -232,7 +232,9 @@ def test_a_column_of_another_type_is_text(spark: SparkSession, keys: Keys) -> No
     assert said(source.topic) == {"born": ("tokenise", "date"), "size": ("hash", "long"), "note": ("hash", "string")}
 
 
-def test_a_protected_column_gets_another_name_and_no_contract_knows_it(spark: SparkSession, keys: Keys) -> None:
+def test_a_protected_column_gets_another_name_and_no_contract_knows_it(
+    spark: SparkSession, keys: ProtectionKeys
+) -> None:
     promised = contract(name="hash")
     source = Source(spark, ID, NAME, DOC, contract=promised)
     source.mirrored(source.write("c", 1, "a", "d"))
@@ -277,7 +279,7 @@ CHANGED = [
 
 @pytest.mark.parametrize(("label", "first", "then", "told"), CHANGED, ids=[case[0] for case in CHANGED])
 def test_another_protection_waits_for_a_resync(
-    spark: SparkSession, keys: Keys, label: str, first: Contract, then: Contract, told: str
+    spark: SparkSession, keys: ProtectionKeys, label: str, first: Contract, then: Contract, told: str
 ) -> None:
     topic = Topic(spark)
     topic.apply(topic.mirror(contract=first), topic.batch([create(1, 1, "a"), create(2, 2, "b")]), 0)

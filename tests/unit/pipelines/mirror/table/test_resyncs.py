@@ -5,10 +5,11 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from pipelines.changes.topic_batch import Outcome, Part
+from pipelines.changes.topic_batch import TopicBatch, TopicOutcome
 from pipelines.errors import StopPipeline
 from pipelines.kafka.profile import TopicProfile
-from pipelines.ledger import entries as ledger
+from pipelines.kafka.ranges import Ranges
+from pipelines.ledger.entries import commit_entries, ledger_problems
 from pipelines.ledger.resyncs import Resync
 from pipelines.mirror.table.mirror import TableMirror
 from tests.unit.pipelines.harness import Topic, create, delete, read, truncate, update
@@ -24,7 +25,7 @@ class Source:
         self.mirror: TableMirror = self.topic.mirror()
         self.take(FIRST)
 
-    def take(self, events: list[tuple[Any, ...]], planned: ledger.Ranges | None = None) -> int:
+    def take(self, events: list[tuple[Any, ...]], planned: Ranges | None = None) -> int:
         self.number += 1
         return self.topic.apply(self.mirror, self.topic.batch(events), self.number, planned).swept
 
@@ -44,7 +45,7 @@ class Source:
         self.number += 1
         planned = {p: (end, end) for p, end in self.ends().items()}
         seen, session = TopicProfile(self.topic.name), self.topic.spark.newSession()
-        part = Part(self.topic.everything(), seen, planned, self.number, session, Outcome(self.topic.name))
+        part = TopicBatch(self.topic.everything(), seen, planned, self.number, session, TopicOutcome(self.topic.name))
         return self.mirror.mirror(part).swept
 
     def names(self) -> dict[int, str]:
@@ -122,8 +123,8 @@ def test_offsets_that_kafka_lost_are_given_up_only_for_a_resync(source: Source) 
     source.topic.resyncs.newest = Resync("one", lost, source.ends())
     assert source.topic.apply(source.mirror, batch, 1, planned).swept == 1
     assert source.names() == {1: "read", 3: "c", 4: "d"}
-    history = ledger.commits(source.topic.summaries())
-    assert ledger.problems(history, complete=True) == []
+    history = commit_entries(source.topic.summaries())
+    assert ledger_problems(history, complete=True) == []
     assert [commit.lost for commit in history if commit.lost] == [{0: (2, 3), 1: (2, 3)}]
 
 

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from pipelines.errors import StopPipeline
 from pipelines.lake.catalog import Lake
-from pipelines.sources.postgres.schema_log import Attribute
+from pipelines.schema.versions import Attribute
 from quality.contract import Contract
 from tests.unit.pipelines.events import event, key_schema, value_schema, wire
 from tests.unit.pipelines.harness import GONE, Topic

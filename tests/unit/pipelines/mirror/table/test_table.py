@@ -5,13 +5,13 @@ import json
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from pipelines.changes import stats as facts
-from pipelines.changes import topic_batch as part
+from pipelines.changes import stats, topic_batch
+from pipelines.changes.stats import MOST_LISTED
+from pipelines.changes.topic_batch import CACHED_OFFSETS, FEW_RECORDS
 from pipelines.errors import StopPipeline
-from pipelines.kafka import expected as assume
+from pipelines.kafka.expected import EXPECTED_OFFSETS
 from pipelines.kafka.profile import TopicProfile
-from pipelines.ledger import entries as ledger
-from pipelines.ledger.entries import Counts
+from pipelines.ledger.entries import Counts, commit_entries
 from pipelines.merge import keyed
 from pipelines.mirror.table import mirror as table
 from pipelines.mirror.table.topic import Topic as TopicReader
@@ -129,11 +129,11 @@ def test_table_of_its_own(spark: SparkSession, case: Case) -> None:
 @pytest.mark.parametrize(
     ("few_records", "kept", "listed", "looked_at"),
     [
-        (part.FEW_RECORDS, part.KEPT_OFFSETS, facts.MOST_LISTED, assume.ASSUMED_OFFSETS),
-        (0, part.KEPT_OFFSETS, facts.MOST_LISTED, assume.ASSUMED_OFFSETS),
-        (part.FEW_RECORDS, part.KEPT_OFFSETS, 0, assume.ASSUMED_OFFSETS),
-        (0, part.KEPT_OFFSETS, 0, assume.ASSUMED_OFFSETS),
-        (0, 0, 0, assume.ASSUMED_OFFSETS),
+        (FEW_RECORDS, CACHED_OFFSETS, MOST_LISTED, EXPECTED_OFFSETS),
+        (0, CACHED_OFFSETS, MOST_LISTED, EXPECTED_OFFSETS),
+        (FEW_RECORDS, CACHED_OFFSETS, 0, EXPECTED_OFFSETS),
+        (0, CACHED_OFFSETS, 0, EXPECTED_OFFSETS),
+        (0, 0, 0, EXPECTED_OFFSETS),
         (0, 0, 0, 0),
     ],
     ids=[
@@ -149,10 +149,10 @@ def test_every_record_is_counted_as_what_became_of_it(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, few_records: int, kept: int, listed: int, looked_at: int
 ) -> None:
     monkeypatch.setattr(table, "ASSUMED_OFFSETS", looked_at)
-    monkeypatch.setattr(part, "FEW_RECORDS", few_records)
-    monkeypatch.setattr(part, "KEPT_OFFSETS", kept)
+    monkeypatch.setattr(topic_batch, "FEW_RECORDS", few_records)
+    monkeypatch.setattr(topic_batch, "KEPT_OFFSETS", kept)
     monkeypatch.setattr(keyed, "ROWS_PER_KEY", 0)
-    monkeypatch.setattr(facts, "MOST_LISTED", listed)
+    monkeypatch.setattr(stats, "MOST_LISTED", listed)
     topic = Topic(spark)
     mirror = topic.mirror()
     topic.apply(mirror, topic.batch([create(1, 1, "a"), update(2, 1, "b"), create(3, 2, "c"), poison(b"x")]), 0)
@@ -160,7 +160,7 @@ def test_every_record_is_counted_as_what_became_of_it(
     topic.apply(mirror, topic.batch([create(7, 4, "a"), truncate(8), create(9, 4, "b"), update(10, 4, "c")]), 2)
     topic.apply(mirror, topic.batch([tombstone(4), poison(b"y")]), 3)
     assert topic.rows() == [(4, "c", "d")]
-    counts = [commit.counts for commit in ledger.commits(topic.summaries())]
+    counts = [commit.counts for commit in commit_entries(topic.summaries())]
     assert counts == [
         Counts(merged=2, superseded=1, dead_lettered=1),
         Counts(merged=1, superseded=1, dead_lettered=1, tombstones=1),

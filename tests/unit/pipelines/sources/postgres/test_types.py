@@ -8,7 +8,8 @@ import pytest
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 
-from pipelines.sources.postgres.types import UnsupportedType, is_unavailable, lake_type
+from pipelines.schema.lake_types import UnsupportedType
+from pipelines.sources.postgres.types import is_unavailable, lake_type
 
 PLACEHOLDER = "unavailable-0123456789abcdef"
 
