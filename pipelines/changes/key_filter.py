@@ -2,7 +2,7 @@
 
 Each key has a slot, by its hash. The sieve says which slots changed keys have; a row of another slot needn't be
 shuffled. It is one value in the statement, so that it costs the planner nothing, however many keys there are: unlike a
-list of them. See infra/decisions/031-a-sieve-of-keys.md.
+list of them. See infra/decisions/031-key-filter.md.
 """
 
 from collections.abc import Iterable, Sequence

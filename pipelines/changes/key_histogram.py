@@ -2,7 +2,7 @@
 
 The least and the greatest changed key have the whole table between them then. So the pass that counts a batch's facts
 marks, on a ruler laid over the keys of the batches before it, which stretches have changed keys, and the widest run of
-those that have none is left out. See infra/decisions/058-two-ends-of-a-table.md.
+those that have none is left out. See infra/decisions/058-widest-key-gap-pruned.md.
 """
 
 from collections import deque

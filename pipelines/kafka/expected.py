@@ -1,7 +1,7 @@
 """Assume: what a part of a topic holds, if it is like the part before it, or like its own ends.
 
 To look first is a pass of its own over all of it. So it is decoded as what it should be, and counted on the way; if it
-turns out to be anything else, it is looked at after all. See infra/decisions/042-read-once.md.
+turns out to be anything else, it is looked at after all. See infra/decisions/042-expected-contents.md.
 """
 
 from collections.abc import Callable

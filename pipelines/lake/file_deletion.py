@@ -3,7 +3,7 @@
 Iceberg deletes all that it wrote for a commit which it is told has failed. Where something on the way to the catalog
 has repeated a request that was done already, it is told so of a commit that was made, and the table would be without
 its files. So the catalog of a session deletes none (see :mod:`pipelines.spark.session`): what a failed commit leaves
-goes with the other orphans. See infra/decisions/059-who-commits-deletes-nothing.md.
+goes with the other orphans. See infra/decisions/059-writers-delete-nothing.md.
 """
 
 from collections.abc import Iterator

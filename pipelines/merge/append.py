@@ -1,6 +1,6 @@
 """New keys: a part's changes may all be of rows that their table doesn't have yet, as those of a snapshot are, or those
 of a table that is only ever added to. They are appended then: nothing has to be planned, shuffled and sorted to be
-joined with the table. See infra/decisions/057-what-is-new-is-appended.md.
+joined with the table. See infra/decisions/057-new-rows-appended.md.
 """
 
 from pyspark.sql import DataFrame

@@ -1,6 +1,6 @@
 """Gear: how the mirror's JVM compiles, where it is its own executor. A compiler that optimises earns its time only
 where the same code runs long: on a backlog, and not on the small batches that come after it. Executors of a cluster
-always have it. See infra/decisions/041-two-gears.md and 051.
+always have it. See infra/decisions/041-backlogs-with-both-compilers.md and 051.
 """
 
 import os

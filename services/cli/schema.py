@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
+from pipelines.lake.properties import SCHEMA_HISTORY
 from services.cli.output import expected_errors, out, print_json
 from services.cli.tables import named
 from services.verify.settings import StackSettings
