@@ -16,22 +16,21 @@ from pipelines.protection.columns import ProtectedColumns
 from pipelines.schema.columns import TableShape
 from pipelines.schema.plan import Target
 from pipelines.schema.versions import TableVersions
-from pipelines.sources.debezium.decode import decode
-from pipelines.sources.debezium.schemas import Schemas
+from pipelines.sources.base.source import Schemas, StreamSource
 from pipelines.spark.dataframes import keep_with_stats, release
 
 
 def decode_changes(
-    raw: DataFrame, found: Schemas, wanted: Target, versions: TableVersions, placeholder: str
+    raw: DataFrame, found: Schemas, wanted: Target, versions: TableVersions, source: StreamSource
 ) -> DataFrame:
     """Change rows, each read by the schema that it was written with. ``found`` has a usable shape."""
     *older, (shape, writers) = found.written
     others = [writer for _, writers in older for writer in writers]
     newest = raw.where(schema_id("value").isNull() | ~_written_by(others)) if others else raw
     keyless = not wanted.keys
-    rows = project_rows(decode(newest, shape, writers, found.rejected, placeholder, keyless), shape, wanted, versions)
+    rows = project_rows(source.decode(newest, shape, writers, found.rejected, keyless), shape, wanted, versions)
     for shape, writers in older:
-        mine = decode(raw.where(_written_by(writers)), shape, writers, {}, placeholder, keyless)
+        mine = source.decode(raw.where(_written_by(writers)), shape, writers, {}, keyless)
         rows = rows.unionByName(project_rows(mine, shape, wanted, versions))
     return rows
 

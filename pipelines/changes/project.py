@@ -16,7 +16,6 @@ from pipelines.schema.plan import Target, Withheld, versions_of
 from pipelines.schema.policy import DISCARD_ROW
 from pipelines.schema.versions import TableVersions, Version
 from pipelines.sources.base.change_rows import WITHHELD
-from pipelines.sources.postgres.types import default_sql
 
 
 def project_rows(rows: DataFrame, shape: TableShape, wanted: Target, versions: TableVersions) -> DataFrame:
@@ -92,7 +91,7 @@ def _value(
     if first is not None:
         attribute = first.by_number[_number(column, wanted)]
         if attribute.missing is not None:
-            default = default_sql(attribute.missing, attribute.type, column.type.iceberg)
+            default = attribute.missing.sql(column.type.iceberg)
             absent = absent if default is None else F.expr(default)
 
     def read(name: str | None) -> Column:

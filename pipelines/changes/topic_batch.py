@@ -1,7 +1,7 @@
 """A topic's share of a batch, and what becomes of it."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -66,6 +66,12 @@ class TopicOutcome:
     assumed: bool = False
     oldest_commit: float | None = None
     ms: dict[str, int] = field(default_factory=dict)
+
+    def note(self, counts: Counts, broken: Mapping[str, int]) -> None:
+        """Add what became of records, and how many of them broke which promise."""
+        self.counts += counts
+        for promise, count in broken.items():
+            self.broken[promise] = self.broken.get(promise, 0) + count
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:

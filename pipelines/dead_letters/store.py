@@ -31,8 +31,8 @@ from pipelines.sources.base.change_rows import (
     UNKNOWN_OPERATION,
     UNKNOWN_ROW,
     explain,
+    schema_problem,
 )
-from pipelines.sources.debezium.decode import schema_problem
 from pipelines.spark.dataframes import persisted
 from pipelines.sql import quote
 

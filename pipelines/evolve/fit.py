@@ -17,7 +17,6 @@ from pipelines.schema.lake_types import printed
 from pipelines.schema.plan import Applied, Change, Target, schema_changes, with_defaults
 from pipelines.schema.policy import FREEZE, clashes
 from pipelines.schema.versions import TableVersions
-from pipelines.sources.postgres.types import default_sql
 
 
 def check_frozen(table: LakeTable, wanted: Target) -> None:
@@ -104,7 +103,7 @@ def _late(change: Change, wanted: Target, versions: TableVersions, protected: Pr
     first = versions.first_with(number)
     assert first is not None
     assert change.missing is not None
-    value = protected.default(change.column, default_sql(*change.missing, change.to), change.to)
+    value = protected.default(change.column, change.missing.sql(change.to), change.to)
     return {"value": value, "before_lsn": first.lsn}
 
 

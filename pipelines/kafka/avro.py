@@ -8,7 +8,7 @@ from typing import Any
 import fastavro
 
 from pipelines.errors import UnknownSchema
-from pipelines.kafka.registry import SchemaRegistry
+from pipelines.kafka.registry import SchemaLookup
 
 HEADER_BYTES = 5
 
@@ -20,7 +20,7 @@ class Undecodable(ValueError):
 class Decoder:
     """Confluent's wire format to Python values and the writer's schema."""
 
-    def __init__(self, registry: SchemaRegistry) -> None:
+    def __init__(self, registry: SchemaLookup) -> None:
         self._registry = registry
         self._parsed = lru_cache(maxsize=1024)(self._load)
 

@@ -5,16 +5,12 @@ records are read, as Connect writes in transactions.
 """
 
 import json
-import re
 from collections.abc import Mapping
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from pipelines.kafka.ranges import Ranges, non_empty
-from pipelines.settings import MirrorSettings
-from pipelines.sources.postgres.capture import HEARTBEAT_TABLE, SCHEMA_CHANGES
-from pipelines.sources.postgres.names import escaped
 
 # So many records are a task's, of the Kafka partitions that have more: a batch of a million in three of them is 24
 # tasks, which most numbers of cores share evenly.
@@ -34,25 +30,18 @@ OPTIONS = {
 }
 
 
-def topic_pattern(settings: MirrorSettings) -> str:
-    """A Java regular expression for every captured table's topic, for the heartbeat, which keeps lag visible, and for
-    the schema log, which tables follow.
+def read_stream(spark: SparkSession, kafka_bootstrap: str, topic_pattern: str, max_offsets: int) -> DataFrame:
+    """Stream every topic whose name has the pattern, from its beginning. Topics made later join in.
+
+    ``max_offsets``: so many are read a batch, at most.
     """
-    prefix = re.escape(settings.source_name)
-    schemas = "|".join(re.escape(escaped(schema)) for schema in settings.schemas)
-    # Spark looks for the pattern anywhere in a name, so both ends are tied.
-    return rf"^{prefix}\.(({schemas})\..+|{re.escape(HEARTBEAT_TABLE)}|{re.escape(SCHEMA_CHANGES)})$"
-
-
-def read_stream(spark: SparkSession, settings: MirrorSettings) -> DataFrame:
-    """Every captured topic from its beginning. Topics made later join in."""
     return (
         spark.readStream.format("kafka")
         .options(**OPTIONS)
-        .option("kafka.bootstrap.servers", settings.kafka_bootstrap)
-        .option("subscribePattern", topic_pattern(settings))
+        .option("kafka.bootstrap.servers", kafka_bootstrap)
+        .option("subscribePattern", topic_pattern)
         .option("startingOffsets", "earliest")
-        .option("maxOffsetsPerTrigger", settings.max_offsets_per_trigger)
+        .option("maxOffsetsPerTrigger", max_offsets)
         .option("kafka.metadata.max.age.ms", "2000")
         .load()
     )

@@ -1,6 +1,7 @@
 """Schemas by id from the schema registry. A schema never changes once it has an id, so each is fetched once."""
 
 from functools import lru_cache
+from typing import Protocol
 
 from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.error import SchemaRegistryError
@@ -12,6 +13,14 @@ from pipelines.errors import RetryBatch, UnknownSchema
 UNKNOWN = (400, 404)
 # The client's own default is to wait for ever.
 ANSWER_SECONDS = 30
+
+
+class SchemaLookup(Protocol):
+    """Whatever knows Avro schemas by their ids."""
+
+    def schema(self, schema_id: int, /) -> str:
+        """Return the schema of this id, as JSON text. Raises UnknownSchema, or RetryBatch without an answer."""
+        ...
 
 
 class SchemaRegistry:

@@ -1,17 +1,18 @@
-"""Account: a table, and how much of its topic it holds: what its ledger says, and what was read beyond that."""
+"""A table, and how much of its topic it holds: what its ledger says, and what was read beyond that."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from pipelines.changes.topic_batch import TopicBatch
 from pipelines.failpoints import failpoint
 from pipelines.kafka.ranges import Ranges
 from pipelines.lake.catalog import Lake
 from pipelines.lake.table import LakeTable
 from pipelines.ledger.entries import Commit, Counts, Ledger, add_up, entry_summary, newest_entries, read_ledger
 from pipelines.ledger.guard import LedgerGuard
-from pipelines.merge.changes import Write
 from pipelines.schema.versions import TableVersions
+
+# Writes the data of a commit that carries the summary which it is given.
+Write = Callable[[Mapping[str, str]], None]
 
 
 class TableLedger:
@@ -32,11 +33,11 @@ class TableLedger:
         self.partitions = 0
         # Of what the schema log said then, everything that what is read next comes after is in the table.
         self.followed = TableVersions()
-        self._told(None)
+        self._begin_from(None)
         # What this process has read beyond the ledger.
         self._read: dict[int, int] = {}
 
-    def _told(self, known: Ledger | None) -> None:
+    def _begin_from(self, known: Ledger | None) -> None:
         """Begin anew from what the ledger says; None: it hasn't been looked at."""
         self._ledger = known
         # What was found beyond it that no commit has told yet: nothing but markers of transactions, or records of a
@@ -45,13 +46,13 @@ class TableLedger:
         self._lost: dict[int, tuple[int, int]] = {}
         self._truncated_lsn: int | None = None
 
-    def look(self, lake: Lake, namespace: str, name: str) -> None:
+    def load(self, lake: Lake, namespace: str, name: str) -> None:
         """See the table as it is now: somebody may have dropped it or rolled it back."""
         table, branch = lake.table(namespace, name), self.branch
         self.table = table.on(branch) if branch and table is not None and branch in table.branches else table
         found = read_ledger(self.table.summaries()) if self.table else Ledger()
         if found != self._ledger:
-            self._told(found)
+            self._begin_from(found)
             self._read = {}
 
     @property
@@ -78,40 +79,33 @@ class TableLedger:
         self._lost |= lost
         self._read |= {partition: end for partition, (_, end) in lost.items()}
         if self.table is not None:
-            self.enter_state(self.reached, batch)
+            self.commit_state(self.reached, batch)
 
-    def enter(
-        self, part: TopicBatch, counts: Counts, write: Write | None = None, truncated_lsn: int | None = None,
-        broken: Mapping[str, int] | None = None,
+    def commit(
+        self, batch: int, offsets: Ranges, counts: Counts, write: Write | None = None,
+        truncated_lsn: int | None = None, broken: Mapping[str, int] | None = None,
     ) -> None:  # fmt: skip
-        """Commit the part's entry in the ledger, with the data that ``write`` writes, if it is given.
+        """Commit an entry for these offsets, with the data that ``write`` writes, if it is given.
 
-        ``broken``: promise of the contract to how many of its records broke it.
-        Without a table nothing is committed; the entry of the commit that creates it begins with this part.
+        ``counts``: what became of the records. ``broken``: promise of the contract to how many of them broke it.
+        Without a table nothing is committed; the entry of the commit that creates it begins with these offsets.
         """
-        part.outcome.counts += counts
-        for promise, count in (broken or {}).items():
-            part.outcome.broken[promise] = part.outcome.broken.get(promise, 0) + count
         self._untold += counts
         self._truncated_lsn = self.reached.after({}, truncated_lsn).truncated_lsn
         if self.table is None:
             return
         partitions = self.known.partitions or self.partitions
-        reached = replace(self.known.after(part.offsets, self._truncated_lsn), partitions=partitions)
-        summary = entry_summary(
-            self._pipeline, part.batch, part.offsets, reached, self._untold, self._lost, broken=broken
-        )
-        with part.outcome.stage("merge"):
-            if write is None:
-                self.table.commit_nothing(summary, validator=LedgerGuard(self.table, self.known))
-            else:
-                failpoint("before-merge")
-                write(summary)
-                failpoint("after-merge")
-        part.outcome.committed |= write is not None
-        self._told(reached)
+        reached = replace(self.known.after(offsets, self._truncated_lsn), partitions=partitions)
+        summary = entry_summary(self._pipeline, batch, offsets, reached, self._untold, self._lost, broken=broken)
+        if write is None:
+            self.table.commit_nothing(summary, validator=LedgerGuard(self.table, self.known))
+        else:
+            failpoint("before-merge")
+            write(summary)
+            failpoint("after-merge")
+        self._begin_from(reached)
 
-    def enter_state(self, reached: Ledger, batch: int, balanced: bool = False) -> None:
+    def commit_state(self, reached: Ledger, batch: int, balanced: bool = False) -> None:
         """Commit an entry without data that brings the ledger to ``reached``. There is a table.
 
         ``balanced``: the entry tells the total of the table's history, of which the older part may be expired then.
@@ -124,4 +118,4 @@ class TableLedger:
             total = add_up([*newest_entries(self.table.summaries()), entry])
         summary = entry_summary(self._pipeline, batch, offsets, reached, self._untold, self._lost, total)
         self.table.commit_nothing(summary, tidy=balanced, validator=LedgerGuard(self.table, self.known))
-        self._told(reached)
+        self._begin_from(reached)

@@ -1,6 +1,6 @@
 """What a merge is given, and what it hands on to the commit."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, Row
@@ -10,9 +10,8 @@ from pipelines.changes.topic_batch import TopicBatch
 from pipelines.kafka.ranges import Positions
 from pipelines.lake.table import LakeTable
 from pipelines.ledger.entries import Counts, Ledger
+from pipelines.ledger.table_ledger import Write
 from pipelines.schema.columns import TableShape
-
-Write = Callable[[Mapping[str, str]], None]
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ from pipelines.mirror.jit import choose_jit, restart_process
 from pipelines.protection.columns import keys_for
 from pipelines.protection.functions import Vault
 from pipelines.settings import MirrorSettings
+from pipelines.sources.kinds import stream_source
 from pipelines.spark.executors import ABSENT_SECONDS, ExecutorWatch
 from pipelines.spark.leaks import freeze_modules
 from pipelines.spark.session import abandon, end_session, leave, start_session
@@ -67,7 +68,8 @@ def main() -> int:
     for name in ("PROTECTION_KEY", "SPARK_SECRET_KEY"):
         os.environ.pop(name, None)
     lease = Lease(settings.kafka_bootstrap, settings.source_name, settings.state_dir, log)
-    chosen = choose_jit(settings)
+    source = stream_source(settings)
+    chosen = choose_jit(settings, source.topic_pattern)
     settings = settings.model_copy(update={"spark_java_options": chosen.java_options})
     spark = start_session(settings, f"mirror {settings.source_name}", lasting=True)
     spark.sparkContext.setLogLevel("WARN")
@@ -76,10 +78,10 @@ def main() -> int:
     try:
         enforce.check(spark, contracts.values())
         vault = None if keys is None else Vault.of(spark, keys)
-        mirror = partial(BatchMirror, spark, settings, stop, caught_up, log, specs, contracts, vault)
+        mirror = partial(BatchMirror, spark, settings, source, stop, caught_up, log, specs, contracts, vault)
         done = caught_up if chosen.high else Event()
         freeze_modules()
-        code = _run(spark, settings, mirror, lease, stop, done, log) if lease.acquire(stop) else 0
+        code = _run(spark, settings, source.topic_pattern, mirror, lease, stop, done, log) if lease.acquire(stop) else 0
     except ContractError as error:
         log.error("bad_spec", error=str(error))
         return 1
@@ -94,8 +96,8 @@ def main() -> int:
 
 
 def _run(
-    spark: SparkSession, settings: MirrorSettings, mirror: Callable[[], BatchMirror], lease: Lease, stop: Event,
-    done: Event, log: BoundLogger,
+    spark: SparkSession, settings: MirrorSettings, topic_pattern: str, mirror: Callable[[], BatchMirror], lease: Lease,
+    stop: Event, done: Event, log: BoundLogger,
 ) -> int:  # fmt: skip
     offsets = OffsetLog(settings.checkpoint)
     if is_outrun(offsets.next(), settings.kafka_bootstrap):
@@ -107,7 +109,7 @@ def _run(
     if (batch := offsets.forget_unfinished()) is not None:
         log.info("planned_anew", batch=batch)
     query = (
-        read_stream(spark, settings)
+        read_stream(spark, settings.kafka_bootstrap, topic_pattern, settings.max_offsets_per_trigger)
         .writeStream.queryName("mirror")
         .foreachBatch(mirror())
         .option("checkpointLocation", str(settings.checkpoint))

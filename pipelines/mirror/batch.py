@@ -18,7 +18,6 @@ from pipelines.failpoints import failpoint
 from pipelines.kafka.checkpoint import OffsetLog
 from pipelines.kafka.profile import TopicProfile
 from pipelines.kafka.ranges import Positions, Ranges, non_empty, offset_count
-from pipelines.kafka.registry import SchemaRegistry
 from pipelines.kafka.topic_reader import TopicReader
 from pipelines.ledger.entries import Ledger
 from pipelines.ledger.resyncs import Resyncs
@@ -36,9 +35,7 @@ from pipelines.mirror.table.rules import Rules
 from pipelines.mirror.table.topic import Topic
 from pipelines.protection.functions import Vault
 from pipelines.settings import MirrorSettings
-from pipelines.sources.postgres.capture import HEARTBEAT_TABLE
-from pipelines.sources.postgres.names import topic_name
-from pipelines.sources.postgres.schema_log import SchemaLog
+from pipelines.sources.base.source import StreamSource
 from pipelines.spark.executors import Executors
 from pipelines.spark.leaks import Leaks
 from pipelines.specs.load import Specs
@@ -57,23 +54,22 @@ class BatchMirror:
     """
 
     def __init__(
-        self, spark: SparkSession, settings: MirrorSettings, stop: Event, caught_up: Event, log: BoundLogger,
-        specs: Specs, contracts: Mapping[tuple[str, str], Contract], vault: Vault | None,
+        self, spark: SparkSession, settings: MirrorSettings, source: StreamSource, stop: Event, caught_up: Event,
+        log: BoundLogger, specs: Specs, contracts: Mapping[tuple[str, str], Contract], vault: Vault | None,
     ) -> None:  # fmt: skip
         self._settings, self._stop, self._log, self._holds = settings, stop, log, Holds()
         self._caught_up = caught_up
         self._publisher = ProgressPublisher(settings.kafka_bootstrap, log)
         self._pace, self._maintenance = Pace(specs.default_freshness), Maintenance(spark, specs, log)
         self._wanted = AwaitedOffsets(settings.kafka_bootstrap)
-        self._registry = SchemaRegistry(str(settings.schema_registry_url))
         self._letters = DeadLetters(spark, settings.kafka_bootstrap, PIPELINE)
-        self._history = TopicReader(settings.kafka_bootstrap, settings.max_offsets_per_trigger)
+        self._source = source
+        self._records = TopicReader(settings.kafka_bootstrap, settings.max_offsets_per_trigger)
         self._offsets = OffsetLog(settings.checkpoint)
-        self._schema_log = SchemaLog(settings.kafka_bootstrap, self._registry, settings.source_name)
         self._parking, self._resyncs = WaitingKeys(spark, vault), Resyncs(spark)
         self._spark, self._specs, self._contracts, self._vault = spark, specs, contracts, vault
         self._tables: dict[str, TableMirror] = {}
-        self._audited = {topic_name(settings.source_name, *table) for table, c in contracts.items() if c.blocking}
+        self._audited = {source.topic(table) for table, c in contracts.items() if c.blocking}
         self._intake = Intake(settings.kafka_bootstrap, self._tables, self._audited, self._parking)
         self._aside = BackgroundTables(spark)
         # Tables whose schema has changed while they were under way.
@@ -232,7 +228,7 @@ class BatchMirror:
 
     def _planned(self, every: Mapping[str, Ranges]) -> dict[str, Ranges]:
         """Of ``every`` topic's ranges in the batch those of tables. A topic that has nothing yet is left out."""
-        own = (f"{self._settings.source_name}.{HEARTBEAT_TABLE}", self._schema_log.topic)
+        own = self._source.own_topics
         return {
             topic: ranges
             for topic, ranges in every.items()
@@ -241,9 +237,9 @@ class BatchMirror:
 
     def _altered(self, ranges: Mapping[str, Ranges]) -> set[str]:
         """Topics whose tables' schema the log has news of: at first of all, then when a batch has some of it."""
-        if self._tables and not non_empty(ranges.get(self._schema_log.topic, {})):
+        if self._tables and not non_empty(ranges.get(self._source.schema_topic, {})):
             return set()
-        return {topic_name(self._settings.source_name, *table) for table in self._schema_log.news()}
+        return {self._source.topic(table) for table in self._source.schema_log.news()}
 
     def _start_aside(self, brought: Brought, topic: str, planned: Ranges, number: int, altered: bool) -> None:
         """Mirror a table beside the batches: it reads its records by itself, for the batch's are gone once it ends."""
@@ -266,7 +262,7 @@ class BatchMirror:
     def _mirror_of(self, name: str) -> TableMirror:
         mirror = self._tables.get(name)
         if mirror is None:
-            topic = Topic(name, self._registry, self._history, self._schema_log, self._settings.unavailable_value)
+            topic = Topic(name, self._source, self._records)
             contract = self._contracts.get(topic.table)
             audit = (
                 AuditBranch(self._spark, contract, self._settle) if contract is not None and contract.blocking else None

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from pipelines.kafka.checkpoint import OffsetLog
-from pipelines.kafka.read import topic_pattern
 from pipelines.kafka.topic_reader import backlog
 from pipelines.settings import MirrorSettings
 from pipelines.spark.session import BOTH_COMPILERS
@@ -31,12 +30,12 @@ class JitChoice:
     high: bool
 
 
-def choose_jit(settings: MirrorSettings) -> JitChoice:
+def choose_jit(settings: MirrorSettings, topic_pattern: str) -> JitChoice:
     """By how far the mirror is behind. There is one gear where executors do the work, or where the quick compiler isn't
     asked for. Raises RetryBatch where Kafka doesn't answer.
     """
     options, next_offsets = settings.spark_java_options, OffsetLog(settings.checkpoint).next()
-    found = backlog(next_offsets, topic_pattern(settings), settings.kafka_bootstrap)
+    found = backlog(next_offsets, topic_pattern, settings.kafka_bootstrap)
     local = settings.spark_master.startswith("local")
     if local and QUICK_COMPILER in options and found > BATCHES * settings.max_offsets_per_trigger:
         return JitChoice(options.replace(QUICK_COMPILER, BOTH_COMPILERS), found, high=True)

@@ -23,6 +23,7 @@ from pipelines.protection.letters import seal
 from pipelines.schema.columns import SourceColumn, TableShape
 from pipelines.schema.lake_types import plain_type, printed
 from pipelines.schema.plan import Change
+from pipelines.schema.versions import Default
 from pipelines.sql import literal
 from quality.contract import Contract
 from quality.errors import ContractError
@@ -154,7 +155,7 @@ class ProtectedColumns:
     def told(self, found: Sequence[Change]) -> list[Change]:
         """Changes as they may be told: without what older rows show in a protected column."""
         hidden = [c.missing is not None and c.column in self._how for c in found]
-        return [replace(c, missing=("(protected)", "")) if h else c for c, h in zip(found, hidden, strict=True)]
+        return [replace(c, missing=Default("(protected)")) if h else c for c, h in zip(found, hidden, strict=True)]
 
     def default(self, name: str, sql: str | None, iceberg: Any) -> str | None:
         """The SQL of what a column's older rows show, which ``sql`` is in the source."""

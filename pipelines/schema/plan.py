@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from pipelines.schema.columns import SourceColumn, TableShape
-from pipelines.schema.lake_types import LakeType, UnsupportedType, is_promoted, plain_type, printed
-from pipelines.schema.versions import Attribute, TableVersions, Version
-from pipelines.sources.postgres.types import postgres_type
+from pipelines.schema.lake_types import LakeType, is_promoted, plain_type, printed
+from pipelines.schema.versions import Attribute, Default, TableVersions, Version
 
 Kind = Literal["add", "drop", "rename", "widen", "replace", "rekey"]
 
@@ -67,18 +66,18 @@ class Target:
 class Change:
     """One change of a table. ``to``: the new name, the new type (in JSON form) or the new key, by kind.
 
-    ``missing``: of an added column, what older rows show in it, as PostgreSQL prints it, and its PostgreSQL type.
+    ``missing``: of an added column, what older rows show in it.
     """
 
     kind: Kind
     column: str
     to: Any = None
-    missing: tuple[str, str] | None = None
+    missing: Default | None = None
 
     def __str__(self) -> str:
         to = printed(self.to) if self.to is not None else ""
         link = {"rename": "to", "widen": "to", "replace": "by", "rekey": "to"}.get(self.kind, "")
-        default = f"default {self.missing[0]}" if self.missing else ""
+        default = f"default {self.missing.text}" if self.missing else ""
         return " ".join(word for word in (self.kind, self.column, link, to, default) if word)
 
 
@@ -128,13 +127,13 @@ def versions_of(shape: TableShape, versions: TableVersions) -> tuple[Version, ..
         version
         for version in versions.versions
         if names <= version.by_name.keys()
-        and not any(_of_postgres(version.by_name[name]) for name in version.by_name.keys() - names)
+        and not any(version.by_name[name].lake_type for name in version.by_name.keys() - names)
     )
     return tuple(version for version in named if _agrees(shape, version)) or named
 
 
 def _agrees(shape: TableShape, version: Version) -> bool:
-    kinds = ((column, _of_postgres(version.by_name[column.name])) for column in shape.columns)
+    kinds = ((column, version.by_name[column.name].lake_type) for column in shape.columns)
     return all(kind is None or printed(kind.iceberg) == printed(column.type.iceberg) for column, kind in kinds)
 
 
@@ -166,32 +165,24 @@ def with_defaults(found: Sequence[Change], wanted: Target, versions: TableVersio
     for change in found:
         first = versions.first_with(numbers.get(change.column, 0)) if change.kind == "add" else None
         attribute = first.by_number[numbers[change.column]] if first else None
-        missing = (attribute.missing, attribute.type) if attribute and attribute.missing is not None else None
-        full.append(Change(change.kind, change.column, change.to, missing))
+        full.append(Change(change.kind, change.column, change.to, attribute.missing if attribute else None))
     return full
 
 
 def _type(
     attribute: Attribute, shape: TableShape | None, seen: Version | None, applied: Applied | None
 ) -> LakeType | None:
-    """The lake's type of a column: as its events say, as the table has it, or as PostgreSQL's type says.
+    """The lake's type of a column: as its events say, as the table has it, or as the source's type says.
 
     None: nothing here knows the type, and the column waits for its first event.
     """
-    kind = (attribute.type, attribute.typmod)
+    kind = (attribute.type, attribute.modifier)
     same = seen.by_number.get(attribute.number) if seen else None
-    if shape and same and (same.type, same.typmod) == kind:
+    if shape and same and (same.type, same.modifier) == kind:
         return next(column.type for column in shape.columns if column.name == same.name)
     before = applied.version.by_number.get(attribute.number) if applied and applied.version else None
-    if applied and applied.attributes and before and (before.type, before.typmod) == kind:
+    if applied and applied.attributes and before and (before.type, before.modifier) == kind:
         name = applied.attributes.get(attribute.number, "")
         if name in applied.types:
             return plain_type(applied.types[name])
-    return _of_postgres(attribute)
-
-
-def _of_postgres(attribute: Attribute) -> LakeType | None:
-    try:
-        return postgres_type(attribute.type, attribute.typmod)
-    except UnsupportedType:
-        return None
+    return attribute.lake_type

@@ -1,22 +1,46 @@
 """A table's columns through time, as its source wrote them down. Pure."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
+
+from pipelines.schema.lake_types import LakeType, spark_type
+from pipelines.sql import literal
+
+
+@dataclass(frozen=True)
+class Default:
+    """What rows older than a column show in it.
+
+    ``text``: as the source prints it; ``literal``: a text which a cast to the column's type reads; None: there is none.
+    """
+
+    text: str
+    literal: str | None = None
+
+    def sql(self, iceberg: Any) -> str | None:
+        """Return the value in Spark's SQL, for a column of this Iceberg type; None: it can't be made."""
+        if self.literal is None or isinstance(iceberg, dict):
+            return None
+        return f"CAST({literal(self.literal)} AS {spark_type(iceberg)})"
 
 
 @dataclass(frozen=True)
 class Attribute:
-    """A column of one version. ``number``: PostgreSQL's attnum, which stays when the name changes.
+    """A column of one version of a table.
 
-    ``missing``: what rows from before the column show in it, as PostgreSQL prints it; None: null, or nobody knows.
+    ``number``: what the source numbers the column by, which stays when the name changes. ``type``, ``modifier``,
+    ``declared``: its type in the source's words. ``missing``: what rows from before the column show in it; None: null,
+    or nobody knows. ``lake_type``: its type in the lake by what the source says; None: only its events tell.
     """
 
     number: int
     name: str
     type: str
-    typmod: int
+    modifier: int
     declared: str
-    missing: str | None = None
+    missing: Default | None = None
+    lake_type: LakeType | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
@@ -36,12 +60,12 @@ class Version:
 
     @cached_property
     def by_number(self) -> dict[int, Attribute]:
-        """Attnum to column."""
+        """Column number to column."""
         return {column.number: column for column in self.columns}
 
     @cached_property
     def key_numbers(self) -> frozenset[int]:
-        """The attnums of the key's columns."""
+        """The numbers of the key's columns."""
         return frozenset(column.number for column in self.columns if column.name in self.key)
 
     @cached_property
@@ -50,7 +74,7 @@ class Version:
         and with them its partition.
         """
         key = (column for column in self.columns if column.name in self.key)
-        return frozenset((c.number, c.name, c.type, c.typmod, c.declared) for c in key)
+        return frozenset((c.number, c.name, c.type, c.modifier, c.declared) for c in key)
 
     @cached_property
     def by_name(self) -> dict[str, Attribute]:

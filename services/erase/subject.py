@@ -16,7 +16,7 @@ from pyiceberg.types import DecimalType, IcebergType, IntegerType, LongType, Str
 
 from pipelines.kafka.avro import Decoder, Undecodable
 from pipelines.lake.properties import PROTECTED
-from pipelines.sources.postgres.names import column_name, column_names
+from pipelines.sources.debezium.names import column_name, column_names
 from services.erase.errors import CannotErase
 from services.verify.files import duckdb_type
 from services.verify.lake import PinnedTable

@@ -18,8 +18,8 @@ from pipelines.kafka.client import (
 )
 from pipelines.mirror.awaited_offsets import await_offsets
 from pipelines.mirror.progress import GROUP
+from pipelines.sources.debezium.names import escaped
 from pipelines.sources.postgres.capture import SCHEMA_CHANGES
-from pipelines.sources.postgres.names import escaped
 from services.verify.errors import Unreachable
 
 Offsets = dict[TopicPartitionKey, int]

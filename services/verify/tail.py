@@ -11,7 +11,7 @@ from pipelines.errors import RetryBatch, StopPipeline
 from pipelines.kafka import avro, client
 from pipelines.kafka.avro import Undecodable
 from pipelines.kafka.registry import SchemaRegistry
-from pipelines.sources.postgres.names import column_names
+from pipelines.sources.debezium.names import column_names
 from pipelines.sources.postgres.snapshot import Snapshot
 from services.verify.errors import CannotVerify, Unreachable
 from services.verify.overlay import Change

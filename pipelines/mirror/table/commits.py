@@ -1,6 +1,6 @@
 """Commits: a part of a topic's records as one commit of their table: decode → admit → fold → evolve → merge."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial, reduce
 
@@ -13,8 +13,7 @@ from pipelines.changes.prepare import admit_changes, decode_changes
 from pipelines.changes.stats import StatsRequest, broken_promises, integer_keys
 from pipelines.changes.topic_batch import TopicBatch, TopicOutcome
 from pipelines.dead_letters.circuit_breaker import check_share
-from pipelines.dead_letters.store import DeadLetters, rejected_records, undecodable_records
-from pipelines.dead_letters.waiting import WaitingKeys
+from pipelines.dead_letters.store import rejected_records, undecodable_records
 from pipelines.evolve import key_change as rekey
 from pipelines.evolve.applied import applied_schema, is_keyed
 from pipelines.evolve.backfill import backfill
@@ -28,11 +27,12 @@ from pipelines.lake.partitioning import LayoutError, apply_layout
 from pipelines.lake.table import LakeTable
 from pipelines.ledger.entries import Counts
 from pipelines.ledger.resyncs import Resync
-from pipelines.ledger.table_ledger import TableLedger
+from pipelines.ledger.table_ledger import TableLedger, Write
 from pipelines.merge import keyed
 from pipelines.merge import keyless as multiset
 from pipelines.merge.changes import MergeInput
 from pipelines.merge.pruning import key_bounds, stats_request
+from pipelines.mirror.table.ports import LetterStore, WaitingLookup
 from pipelines.mirror.table.rules import Rules
 from pipelines.mirror.table.topic import Topic
 from pipelines.protection.columns import ProtectedColumns
@@ -41,7 +41,7 @@ from pipelines.schema.plan import Change, target_schema
 from pipelines.schema.policy import apply_policy
 from pipelines.schema.versions import TableVersions
 from pipelines.sources.base.change_rows import TRUNCATE
-from pipelines.sources.debezium import schemas
+from pipelines.sources.base.source import Schemas
 from pipelines.spark.dataframes import release
 
 
@@ -52,12 +52,12 @@ class Commits:
         self,
         topic: Topic,
         rules: Rules,
-        letters: DeadLetters,
-        parking: WaitingKeys,
+        letters: LetterStore,
+        waiting: WaitingLookup,
         account: TableLedger,
         protected: ProtectedColumns,
     ) -> None:
-        self._topic, self._rules, self._letters, self._parking = topic, rules, letters, parking
+        self._topic, self._rules, self._letters, self._waiting = topic, rules, letters, waiting
         self._account, self._protected = account, protected
         self._enforcement = Enforcement(rules.contract) if rules.contract else None
         self._arranged, self._rulers = False, RecentKeys()
@@ -89,8 +89,8 @@ class Commits:
         self._protected.check(shape.columns, keys)
         with part.outcome.stage("decode"):
             raw, held = verified(part.raw, part.seen)
-            rows = decode_changes(raw, found, wanted, versions, self._topic.placeholder)
-            waiting, kept = self._parking.of(self._topic.name), self._protected.shape(shape)
+            rows = decode_changes(raw, found, wanted, versions, self._topic.source)
+            waiting, kept = self._waiting.of(self._topic.name), self._protected.shape(shape)
             whole = integer_keys(kept, keys)
             ask = stats_request(part, shape, keys, self._table, self._rulers.ruler(whole))
             rows, facts = admit_changes(rows, part, shape, keys, waiting, ask, self._enforcement, self._protected)
@@ -119,12 +119,12 @@ class Commits:
             else:
                 self._bury(part, letters)
                 counts = Counts(dead_lettered=facts.dead, tombstones=part.seen.tombstones, truncates=facts.truncates)
-                self._account.enter(part, counts, truncated_lsn=facts.truncated, broken=broken_promises(facts))
+                enter(self._account, part, counts, truncated_lsn=facts.truncated, broken=broken_promises(facts))
         finally:
             release(rows)
         self.last = seen
 
-    def _versions(self, seen: TopicProfile, found: schemas.Schemas) -> TableVersions:
+    def _versions(self, seen: TopicProfile, found: Schemas) -> TableVersions:
         """What the schema log says of records. Raises KeyChanged."""
         assert found.shape is not None
         if seen.unkeyed and self._table is not None and is_keyed(self._table):
@@ -176,14 +176,19 @@ class Commits:
         prepared = keyed.ready if changes.keys else multiset.ready
         with prepared(changes) as ready:
             self._bury(changes.part, [*letters, *ready.letters])
-            self._account.enter(
-                changes.part, ready.counts, ready.write, changes.truncated_lsn, broken_promises(changes.facts)
+            enter(
+                self._account,
+                changes.part,
+                ready.counts,
+                ready.write,
+                changes.truncated_lsn,
+                broken_promises(changes.facts),
             )
 
-    def _reject_all(self, part: TopicBatch, found: schemas.Schemas) -> None:
+    def _reject_all(self, part: TopicBatch, found: Schemas) -> None:
         dead = part.seen.rows - part.seen.tombstones
         self._bury(part, [undecodable_records(part.raw, found.rejected)] if dead else [])
-        self._account.enter(part, Counts(dead_lettered=dead, tombstones=part.seen.tombstones))
+        enter(self._account, part, Counts(dead_lettered=dead, tombstones=part.seen.tombstones))
 
     def _bury(self, part: TopicBatch, letters: Sequence[DataFrame]) -> None:
         """Keep the part's dead letters, before the commit that counts them."""
@@ -192,5 +197,16 @@ class Commits:
         topic = self._topic.name
         with part.outcome.stage("dead_letters"):
             every = reduce(DataFrame.unionByName, letters)
-            check_share(every, topic, part.seen.rows, self._rules.dead_share, self._parking.accepted(topic))
+            check_share(every, topic, part.seen.rows, self._rules.dead_share, self._waiting.accepted(topic))
             self._letters.write(self._protected.sealed(every), topic, part.batch, part.seen.ranges)
+
+
+def enter(
+    account: TableLedger, part: TopicBatch, counts: Counts, write: Write | None = None,
+    truncated_lsn: int | None = None, broken: Mapping[str, int] | None = None,
+) -> None:  # fmt: skip
+    """Commit the part's entry in the table's ledger, with the data that ``write`` writes."""
+    part.outcome.note(counts, broken or {})
+    with part.outcome.stage("merge"):
+        account.commit(part.batch, part.offsets, counts, write, truncated_lsn, broken)
+    part.outcome.committed |= write is not None

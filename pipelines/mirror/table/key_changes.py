@@ -15,6 +15,7 @@ from pipelines.lake.table import LakeTable
 from pipelines.ledger.entries import Counts
 from pipelines.ledger.resyncs import Resync
 from pipelines.ledger.table_ledger import TableLedger
+from pipelines.mirror.table.commits import enter
 from pipelines.mirror.table.topic import Topic
 from pipelines.protection.columns import ProtectedColumns
 from pipelines.schema.versions import TableVersions
@@ -51,13 +52,13 @@ class KeyChanges:
         for ranges, records in self._topic.older(first, account.reached, planned.session):
             seen = self._topic.profile(records)
             counts = Counts(superseded=seen.rows - seen.tombstones, tombstones=seen.tombstones)
-            account.enter(replace(planned, raw=records, seen=seen, offsets=ranges), counts)
+            enter(account, replace(planned, raw=records, seen=seen, offsets=ranges), counts)
             account.read_through(ranges)
         if account.table is None:
             return
         # Where whole files go, Iceberg's DELETE leaves out what its commit is told to carry.
         planned.session.sql(f"DELETE FROM {account.table.sql_name} WHERE _lsn < {first.lsn:d}")
-        account.enter_state(account.known.after({}, first.lsn), planned.batch)
+        account.commit_state(account.known.after({}, first.lsn), planned.batch)
         self._rekey(account.table, versions.up_to(first, included=True), planned, resync)
         self._look(planned.session)
 

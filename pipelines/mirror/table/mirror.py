@@ -10,8 +10,6 @@ from functools import partial
 from pyspark.sql import DataFrame, SparkSession
 
 from pipelines.changes.topic_batch import TopicBatch, TopicOutcome, cached, coalesced
-from pipelines.dead_letters.store import DeadLetters
-from pipelines.dead_letters.waiting import WaitingKeys
 from pipelines.evolve import key_change as rekey
 from pipelines.evolve.applied import applied_schema
 from pipelines.evolve.backfill import backfill
@@ -27,11 +25,12 @@ from pipelines.lake.catalog import Lake
 from pipelines.lake.clock import check_clock
 from pipelines.lake.names import lake_namespace
 from pipelines.lake.table import LakeTable
-from pipelines.ledger.resyncs import Resync, Resyncs, check_lost, check_partitions, remove_stale
+from pipelines.ledger.resyncs import Resync, check_lost, check_partitions, remove_stale
 from pipelines.ledger.table_ledger import TableLedger
 from pipelines.mirror.table.audit import audited
 from pipelines.mirror.table.commits import Commits
 from pipelines.mirror.table.key_changes import KeyChanges
+from pipelines.mirror.table.ports import LetterStore, ResyncLookup, WaitingLookup
 from pipelines.mirror.table.rules import Rules
 from pipelines.mirror.table.topic import Topic
 from pipelines.protection.columns import ProtectedColumns
@@ -43,7 +42,7 @@ class TableMirror:
     """Mirrors one topic into one table. Used by one thread at a time."""
 
     def __init__(
-        self, topic: Topic, rules: Rules, letters: DeadLetters, parking: WaitingKeys, resyncs: Resyncs
+        self, topic: Topic, rules: Rules, letters: LetterStore, waiting: WaitingLookup, resyncs: ResyncLookup
     ) -> None:
         self._topic, self._rules = topic, rules
         self._resyncs = resyncs
@@ -51,7 +50,7 @@ class TableMirror:
         self._protected = ProtectedColumns(rules.contract, rules.vault)
         self._reprotect = Reprotection(self._protected, rules.policy)
         self._key_changes = KeyChanges(topic, self._account, rules.policy, self._reread, self._look, self._protected)
-        self._commits = Commits(topic, rules, letters, parking, self._account, self._protected)
+        self._commits = Commits(topic, rules, letters, waiting, self._account, self._protected)
         # The topic's, as it was when the batch began.
         self._resync: Resync | None = None
         # The schema of the table that has the contract's words.
@@ -154,13 +153,13 @@ class TableMirror:
         if self._table is not None and self._resync is not None and self._resync.ends(self._account.reached):
             with outcome.stage("resync"):
                 outcome.swept = remove_stale(planned.session, self._table, self._resync)
-                self._account.enter_state(replace(self._account.reached, resynced=outcome.swept), planned.batch)
+                self._account.commit_state(replace(self._account.reached, resynced=outcome.swept), planned.batch)
         if self._table is not None:
             self._describe(self._table, outcome)
 
     def _look(self, session: SparkSession) -> None:
         schema, name = self._topic.table
-        self._account.look(Lake(session), lake_namespace(self._rules.source, schema), name)
+        self._account.load(Lake(session), lake_namespace(self._rules.source, schema), name)
 
     def _begin(self, planned: TopicBatch) -> None:
         """See how far the table is, and whether it can go on from there. Raises StopPipeline."""
@@ -237,7 +236,7 @@ class TableMirror:
         if first:
             self._take_part(self._cut(part, first) if rest else part)
         if self._account.reached.reaches(resync.start):
-            self._account.enter_state(resync.begun(self._account.reached), part.batch)
+            self._account.commit_state(resync.begun(self._account.reached), part.batch)
         if rest:
             self._take_part(self._cut(part, rest) if first else part)
 

@@ -9,25 +9,21 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pipelines.changes.topic_batch import TopicBatch
 from pipelines.kafka.profile import TopicProfile, profile
 from pipelines.kafka.ranges import Ranges, offset_count
-from pipelines.kafka.registry import SchemaRegistry
-from pipelines.kafka.topic_reader import TopicReader
 from pipelines.ledger.entries import Ledger
 from pipelines.mirror.table import boundary
+from pipelines.mirror.table.ports import TopicRecords
 from pipelines.schema.columns import TableShape
 from pipelines.schema.plan import version_of
 from pipelines.schema.versions import TableVersions, Version
-from pipelines.sources.debezium import schemas
-from pipelines.sources.postgres.schema_log import SchemaLog
+from pipelines.sources.base.source import Schemas, StreamSource
 
 
 class Topic:
-    """One topic of a source table. ``placeholder``: what stands for a value that the connector left out."""
+    """One topic of a source table. ``records``: reads it anew."""
 
-    def __init__(
-        self, name: str, registry: SchemaRegistry, history: TopicReader, schema_log: SchemaLog, placeholder: str
-    ) -> None:
-        self.name, self.placeholder = name, placeholder
-        self._registry, self._history, self._schema_log = registry, history, schema_log
+    def __init__(self, name: str, source: StreamSource, records: TopicRecords) -> None:
+        self.name, self.source = name, source
+        self._records, self._schema_log = records, source.schema_log
         self._explained: set[int] = set()
 
     @cached_property
@@ -45,32 +41,32 @@ class Topic:
         part.outcome.rows += seen.rows - part.seen.rows
         return replace(part, seen=seen)
 
-    def look_up(self, seen: TopicProfile) -> schemas.Schemas:
+    def look_up(self, seen: TopicProfile) -> Schemas:
         """The schemas of what was ``seen``. Raises RetryBatch."""
-        return schemas.look_up(self._registry, seen, self.table)
+        return self.source.schemas(seen, self.table)
 
     def read(self, session: SparkSession, ranges: Ranges, whole: bool = False) -> Iterator[tuple[Ranges, DataFrame]]:
         """Parts of ``ranges``, each with its records, in order; or all as one part, if ``whole``."""
-        return self._history.read(session, self.name, ranges, whole)
+        return self._records.read(session, self.name, ranges, whole)
 
     def fits(self, ranges: Ranges, rows: int) -> bool:
         """Whether ``ranges`` and so many ``rows`` are no more than a batch may bring."""
-        return offset_count(ranges) + rows <= self._history.at_once
+        return offset_count(ranges) + rows <= self._records.at_once
 
     def ends(self) -> dict[int, int]:
         """Partition to the offset after its last record now. Raises RetryBatch."""
-        return self._history.ends(self.name)
+        return self._records.ends(self.name)
 
     def lost(self, ranges: Ranges) -> dict[int, tuple[int, int]]:
         """What of ``ranges`` Kafka doesn't hold any more. Raises RetryBatch."""
-        return self._history.lost(self.name, ranges) if ranges else {}
+        return self._records.lost(self.name, ranges) if ranges else {}
 
     def older(
         self, change: Version, reached: Ledger, session: SparkSession, whole: bool = False
     ) -> Iterator[tuple[Ranges, DataFrame]]:
         """What lies between ``reached`` and ``change``, in every partition."""
         pending, read = reached.up_to(self.ends()), partial(self.read, session)
-        ranges = boundary.before(read, self.look_up, self.name, pending, change.lsn, self.placeholder)
+        ranges = boundary.before(read, self.source, self.look_up, self.name, pending, change.lsn)
         return self.read(session, ranges, whole)
 
     def versions(self) -> TableVersions:
@@ -122,4 +118,4 @@ class Topic:
     def _through(self, lsn: int, reached: Ledger, session: SparkSession) -> Ranges:
         """What lies between ``reached`` and the last record up to a log position, in every partition."""
         pending, read = reached.up_to(self.ends()), partial(self.read, session)
-        return boundary.through(read, self.look_up, self.name, pending, lsn, self.placeholder)
+        return boundary.through(read, self.source, self.look_up, self.name, pending, lsn)

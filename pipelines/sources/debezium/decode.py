@@ -1,13 +1,5 @@
-"""Decode: raw records of one topic to typed change rows.
+"""Decode: raw records of one topic, which Debezium wrote, to change rows (:mod:`pipelines.sources.base.change_rows`).
 
-Gives one row for each record that isn't a tombstone, with the columns ``partition``, ``offset``, ``op``
-(Debezium's letter; of a replayed dead letter that a snapshot had read, that of a create, which the log position
-guards), ``lsn``, ``committed_at``, ``row`` (struct of the source's columns in the lake's types: the new
-state, or for a delete the key), of a table without a key ``before`` (the whole row that an update or delete removes,
-such a struct; else null), ``unavailable`` (struct of booleans, one a toastable column), ``old_key`` (the key
-before a key change, as JSON, on the create that follows it), ``leaving`` (whether a delete is the first half of a key
-change), ``replayed`` (whether it had been a dead letter) and
-``problem`` (null, or why the record can't be used).
 Bytes that can't be decoded give a problem, never an error.
 """
 
@@ -23,8 +15,16 @@ from pyspark.sql.avro.functions import from_avro
 
 from pipelines.kafka.wire import HEADER_BYTES, id_bytes, is_replayed, schema_id
 from pipelines.schema.columns import SHAPES, SourceColumn, TableShape
-from pipelines.sources.base.change_rows import FOREIGN_TABLE, NOT_AVRO, UNAVAILABLE, UNDECODABLE, UNREPRESENTABLE
-from pipelines.sources.postgres.types import is_unavailable
+from pipelines.sources.base.change_rows import (
+    FOREIGN_TABLE,
+    UNAVAILABLE,
+    UNDECODABLE,
+    UNREPRESENTABLE,
+    schema_problem,
+)
+from pipelines.sources.debezium.dialect import Dialect
+from pipelines.sources.debezium.envelope import reader_schema
+from pipelines.sources.debezium.types import is_unavailable
 
 OLD_KEY_HEADER, NEW_KEY_HEADER = "__debezium.oldkey", "__debezium.newkey"
 
@@ -35,16 +35,17 @@ def decode(
     writers: Mapping[int, str],
     rejected: Mapping[int, str],
     placeholder: str,
+    dialect: Dialect,
     keyless: bool = False,
 ) -> DataFrame:
-    """Change rows of ``raw``, which holds one topic.
+    """Decode the change rows of ``raw``, which holds one topic.
 
     ``writers``: schema id to Avro writer schema; ``rejected``: schema id to the problem with every record that has it.
     ``keyless``: of a table without a key.
     """
     steps = _steps(
         raw.sparkSession._jvm, shape, tuple(sorted(writers.items())), tuple(sorted(rejected.items())), placeholder,
-        keyless,
+        dialect, keyless,
     )  # fmt: skip
     records = raw.where(steps.valued).select(*steps.framed)
     opened = records.select(*steps.decoded).select(*steps.opened)
@@ -70,7 +71,7 @@ class _Steps:
 @lru_cache(maxsize=SHAPES)
 def _steps(
     _jvm: Any, shape: TableShape, writers: tuple[tuple[int, str], ...], rejected: tuple[tuple[int, str], ...],
-    placeholder: str, keyless: bool,
+    placeholder: str, dialect: Dialect, keyless: bool,
 ) -> _Steps:  # fmt: skip
     """They are made once: a table of twenty columns needs seven hundred calls into the JVM for them (``_jvm``)."""
     image = F.when(F.col("event.op") == "d", F.col("event.before")).otherwise(F.col("event.after"))
@@ -82,7 +83,7 @@ def _steps(
         F.col("partition"),
         F.col("offset"),
         F.when(late, F.lit("c")).otherwise(F.col("event.op")).alias("op"),
-        _lsn().alias("lsn"),
+        dialect.log_position().alias("lsn"),
         F.timestamp_micros("event.source.ts_us").alias("committed_at"),
         F.col("row"),
         *([F.col("before")] if keyless else []),
@@ -93,7 +94,7 @@ def _steps(
         F.col("old_key"),
         F.coalesce(F.exists("headers", lambda h: h["key"] == F.lit(NEW_KEY_HEADER)), F.lit(False)).alias("leaving"),
         is_replayed(F.col("headers")).alias("replayed"),
-        _problem(shape, dict(rejected), placeholder, keyless).alias("problem"),
+        _problem(shape, dict(rejected), placeholder, dialect, keyless).alias("problem"),
     ]
     return _Steps(
         valued=F.col("value").isNotNull(),
@@ -102,7 +103,7 @@ def _steps(
             schema_id("value").alias("schema_id"),
             F.expr(f"substring(value, {HEADER_BYTES + 1})").alias("body"),
         ],
-        decoded=[*record, F.col("schema_id"), _event(shape, dict(writers)).alias("event")],
+        decoded=[*record, F.col("schema_id"), _event(shape, dict(writers), dialect).alias("event")],
         opened=[*opened, *([old.alias("old")] if keyless else [])],
         completed=_completed(shape, placeholder) if keyless else None,
         images={
@@ -113,8 +114,8 @@ def _steps(
     )
 
 
-def _event(shape: TableShape, writers: Mapping[int, str]) -> Column:
-    options = {"avroSchema": shape.reader_schema, "mode": "PERMISSIVE"}
+def _event(shape: TableShape, writers: Mapping[int, str], dialect: Dialect) -> Column:
+    options = {"avroSchema": reader_schema(shape, dialect), "mode": "PERMISSIVE"}
     event = F.lit(None)
     for writer_id, writer in sorted(writers.items()):
         mine = F.col("schema_id") == F.lit(id_bytes(writer_id))
@@ -131,14 +132,6 @@ def _old_key(shape: TableShape) -> Column:
             was, name = (F.lit(f"{json.dumps(text, ensure_ascii=False)}:") for text in (column.field, column.name))
             old_key = F.replace(old_key, was, name)
     return old_key
-
-
-def _lsn() -> Column:
-    """The log position of the change. What an incremental snapshot read has none: it is as new as the newest one that
-    the connector had sent by then, and had seen committed.
-    """
-    sent = F.from_json("event.source.sequence", "array<string>").cast("array<bigint>")
-    return F.coalesce(F.col("event.source.lsn"), F.array_max(sent))
 
 
 def _raw(column: SourceColumn, image: str = "image") -> Column:
@@ -167,22 +160,13 @@ def _before(shape: TableShape) -> Column:
     return F.when(F.col("old").isNotNull(), row)
 
 
-def schema_problem(identifier: Column, rejected: Mapping[int, str]) -> Column:
-    """The problem with a record's schema id, as :func:`pipelines.kafka.wire.schema_id` gives it: null when there is
-    none; ``rejected`` as for :func:`decode`.
-    """
-    problem = F.when(identifier.isNull(), F.lit(NOT_AVRO))
-    for rejected_id, why in sorted(rejected.items()):
-        problem = problem.when(identifier == F.lit(id_bytes(rejected_id)), F.lit(why))
-    return problem
-
-
-def _problem(shape: TableShape, rejected: Mapping[int, str], placeholder: str, keyless: bool) -> Column:
+def _problem(
+    shape: TableShape, rejected: Mapping[int, str], placeholder: str, dialect: Dialect, keyless: bool
+) -> Column:
     problem = schema_problem(F.col("schema_id"), rejected)
     has_row = F.col("image").isNotNull() | (F.col("event.op") == "t")
-    problem = problem.when(F.col("event.op").isNull() | ~has_row | _lsn().isNull(), F.lit(UNDECODABLE))
-    said = F.concat_ws(".", "event.source.schema", "event.source.table")
-    problem = problem.when(said != F.lit(f"{shape.schema_name}.{shape.table_name}"), F.lit(FOREIGN_TABLE))
+    problem = problem.when(F.col("event.op").isNull() | ~has_row | dialect.log_position().isNull(), F.lit(UNDECODABLE))
+    problem = problem.when(dialect.table() != F.lit(f"{shape.schema_name}.{shape.table_name}"), F.lit(FOREIGN_TABLE))
     # Where there is a key, a delete needs no more than that.
     images = [("image", "row", F.lit(True)), ("old", "before", F.lit(True))]
     for image, values, used in images if keyless else [("image", "row", F.col("event.op") != "d")]:

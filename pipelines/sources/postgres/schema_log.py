@@ -16,20 +16,22 @@ from tenacity import Retrying, retry_if_result, stop_after_delay, wait_exponenti
 from pipelines.errors import RetryBatch
 from pipelines.kafka.avro import Decoder, Undecodable
 from pipelines.kafka.client import ANSWER_SECONDS, EARLIEST, LATEST, ask, client_config, list_offsets, read_range
-from pipelines.kafka.registry import SchemaRegistry
+from pipelines.kafka.registry import SchemaLookup
+from pipelines.schema.lake_types import UnsupportedType
 from pipelines.schema.versions import Attribute, TableVersions, Version, table_versions
+from pipelines.sources.debezium.names import column_names, is_escaped, table_of
 from pipelines.sources.postgres.capture import SCHEMA_CHANGES
-from pipelines.sources.postgres.names import column_names, is_escaped, table_of
+from pipelines.sources.postgres.types import column_default, postgres_type
 
 # Longer than capture takes to look after the source's tables.
 PATIENCE_SECONDS = 20
 
 
-class SchemaLog:
+class PostgresSchemaLog:
     """All tables' versions, read as far as they were needed. Safe to use from several threads."""
 
-    def __init__(self, kafka_bootstrap: str, registry: SchemaRegistry, source: str) -> None:
-        self.topic = f"{source}.{SCHEMA_CHANGES}"
+    def __init__(self, kafka_bootstrap: str, registry: SchemaLookup, source: str) -> None:
+        self._topic = f"{source}.{SCHEMA_CHANGES}"
         self._kafka_bootstrap, self._decoder = kafka_bootstrap, Decoder(registry)
         self._lock = Lock()
         self._read = 0
@@ -79,13 +81,13 @@ class SchemaLog:
             admin = AdminClient(client_config(self._kafka_bootstrap))
             try:
                 # A source that was prepared by an earlier release, or by hand, may have no such table.
-                if self.topic not in ask(lambda: admin.list_topics(timeout=ANSWER_SECONDS)).topics:
+                if self._topic not in ask(lambda: admin.list_topics(timeout=ANSWER_SECONDS)).topics:
                     return
-                end = ask(lambda: list_offsets(admin, [(self.topic, 0)], LATEST))[self.topic, 0]
-                held = ask(lambda: list_offsets(admin, [(self.topic, 0)], EARLIEST))[self.topic, 0]
+                end = ask(lambda: list_offsets(admin, [(self._topic, 0)], LATEST))[self._topic, 0]
+                held = ask(lambda: list_offsets(admin, [(self._topic, 0)], EARLIEST))[self._topic, 0]
             except KafkaException as error:
                 raise RetryBatch(f"Kafka doesn't answer at {self._kafka_bootstrap}: {error}") from error
-            for message in read_range(self._kafka_bootstrap, self.topic, {0: (max(held, self._read), end)}):
+            for message in read_range(self._kafka_bootstrap, self._topic, {0: (max(held, self._read), end)}):
                 found = self._version(message.value())
                 if found is not None:
                     table, version = found
@@ -107,10 +109,19 @@ class SchemaLog:
         return (row["schema_name"], row["table_name"]), version(row)
 
 
+def attribute(number: int, name: str, kind: str, typmod: int, declared: str, missing: str | None = None) -> Attribute:
+    """Return a column as the source's table of schema changes has it. ``kind``: as in pg_type."""
+    try:
+        lake_type = postgres_type(kind, typmod)
+    except UnsupportedType:
+        lake_type = None
+    return Attribute(number, name, kind, typmod, declared, column_default(missing, kind), lake_type)
+
+
 def version(row: dict[str, Any]) -> Version:
     """A version from a row of the source's table."""
     columns = tuple(
-        Attribute(c["attnum"], c["name"], c["type"], c["typmod"], c["declared"], c["missing"])
+        attribute(c["attnum"], c["name"], c["type"], c["typmod"], c["declared"], c["missing"])
         for c in json.loads(row["columns"])
         if not c["generated"]
     )

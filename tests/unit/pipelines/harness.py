@@ -29,7 +29,9 @@ from pipelines.mirror.table.topic import Topic as TopicReader
 from pipelines.protection.crypto import ProtectionKeys
 from pipelines.protection.functions import Vault
 from pipelines.schema.versions import Attribute, TableVersions, Version, table_versions
-from pipelines.sources.postgres.names import table_of
+from pipelines.sources.debezium.names import table_of
+from pipelines.sources.debezium.stream import DebeziumStream
+from pipelines.sources.postgres.dialect import POSTGRES
 from pipelines.spark.dataframes import from_rows
 from pipelines.specs.layout import Layout
 from pipelines.specs.load import SchemaPolicy
@@ -97,6 +99,9 @@ class Log:
         """What was added last is there, and nobody has read it yet; another table's thread does after so many looks."""
         self.unread.append(self.versions.pop())
         self._looks = looks
+
+    def news(self) -> set[tuple[str, str]]:
+        return set()
 
     def catch_up(self) -> None:
         self.versions, self.unread = [*self.versions, *self.unread], []
@@ -191,6 +196,16 @@ class Topic:
         self.registry = Registry({VALUE_ID: self.value_schema, KEY_ID: self.key_schema})
         self.letters = Letters()
         self.schema_log = Log()
+        self.source = DebeziumStream(
+            "shop",
+            ("public",),
+            POSTGRES,
+            self.registry,
+            self.schema_log,
+            PLACEHOLDER,
+            "lakehouse.heartbeat",
+            "lakehouse.schema_changes",
+        )
         self.offsets = [0, 0]
         self.positions: list[tuple[int, int]] = []
         self.batches: list[DataFrame] = []
@@ -204,12 +219,12 @@ class Topic:
         vault: Vault | Literal["usual"] | None = "usual",
     ) -> TableMirror:  # fmt: skip
         """What a new process would begin with."""
-        topic = TopicReader(self.name, self.registry, self, self.schema_log, PLACEHOLDER)  # type: ignore[arg-type]
+        topic = TopicReader(self.name, self.source, self)
         audit = AuditBranch(self.spark, contract, lambda: None) if contract is not None and contract.blocking else None
         if vault == "usual":
             vault = vault_of(self.spark) if contract is not None and contract.protected else None
         rules = Rules("shop", "mirror", 0.5, policy or SchemaPolicy(), layout or Layout(), contract, audit, vault)
-        return TableMirror(topic, rules, self.letters, self, self.resyncs)  # type: ignore[arg-type]
+        return TableMirror(topic, rules, self.letters, self, self.resyncs)
 
     def batch(self, events: list[tuple[Any, ...]]) -> DataFrame:
         """The records of ``events``, at the next offsets."""

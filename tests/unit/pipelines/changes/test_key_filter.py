@@ -14,6 +14,7 @@ from pipelines.changes.topic_batch import CACHED_OFFSETS, FEW_RECORDS, TopicBatc
 from pipelines.kafka.profile import TopicProfile
 from pipelines.merge.pruning import key_filter_for, stats_request
 from pipelines.sources.debezium.envelope import table_shape
+from pipelines.sources.postgres.dialect import POSTGRES
 from pipelines.specs.layout import Layout
 from tests.unit.pipelines.harness import Topic, create, delete, update
 
@@ -55,7 +56,7 @@ def _part(topic: Topic, rows: int) -> TopicBatch:
 def test_what_is_sifted(spark: SparkSession) -> None:
     topic = Topic(spark)
     topic.apply(topic.mirror(), topic.batch([create(1, 1, "a")]), 0)
-    table, shape = topic.lake_table(), table_shape(topic.name, ("public", topic.table), topic.value_schema)
+    table, shape = topic.lake_table(), table_shape(topic.name, ("public", topic.table), topic.value_schema, POSTGRES)
     few, many, most = (_part(topic, rows) for rows in (MOST_LISTED, 20_000, 200_000))
     assert stats_request(many, shape, ("id",), table, None).slots == KeyFilter.of(("id",), 20_000)
     assert stats_request(few, shape, ("id",), table, None).slots is None, "they can be listed"
@@ -77,7 +78,7 @@ def test_a_sifted_batch_is_merged(
 ) -> None:
     sifted = []
     monkeypatch.setattr(topic_batch, "FEW_RECORDS", min(kept, FEW_RECORDS))
-    monkeypatch.setattr(topic_batch, "KEPT_OFFSETS", kept)
+    monkeypatch.setattr(topic_batch, "CACHED_OFFSETS", kept)
     monkeypatch.setattr(KeyFilter, "passes", lambda slots, row: sifted.append(slots) or PASSES(slots, row))
     topic = Topic(spark)
     mirror = topic.mirror(layout=Layout(partition=partition))

@@ -113,7 +113,7 @@ def test_what_is_changed_at_both_ends_is_merged(
     monkeypatch.setattr(Pruning, "conditions", lambda where, row: gaps.append(where.gap) or conditions(where, row))
     monkeypatch.setattr(stats, "MOST_LISTED", 3)
     monkeypatch.setattr(topic_batch, "FEW_RECORDS", min(kept, FEW_RECORDS))
-    monkeypatch.setattr(topic_batch, "KEPT_OFFSETS", kept)
+    monkeypatch.setattr(topic_batch, "CACHED_OFFSETS", kept)
     topic = Topic(spark)
     mirror = topic.mirror()
     topic.apply(mirror, topic.batch([create(n, n, "a") for n in range(1, 1_001)]), 0)

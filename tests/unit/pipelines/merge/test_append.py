@@ -37,7 +37,7 @@ def writes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def many(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every part is."""
     monkeypatch.setattr(topic_batch, "FEW_RECORDS", 0)
-    monkeypatch.setattr(topic_batch, "KEPT_OFFSETS", 0)
+    monkeypatch.setattr(topic_batch, "CACHED_OFFSETS", 0)
 
 
 def after_another(topic: Topic, row: str) -> Callable[..., None]:

@@ -10,6 +10,7 @@ from pipelines.merge.fold import KEEP, LOST
 from pipelines.merge.inherit import all_known, lacks
 from pipelines.schema.columns import TableShape
 from pipelines.sources.debezium.envelope import table_shape
+from pipelines.sources.postgres.dialect import POSTGRES
 from tests.unit.pipelines.harness import Topic
 
 FOLDED = f"id bigint, {KEEP} struct<name: boolean, doc: boolean>, {LOST} boolean"
@@ -19,7 +20,7 @@ KEPT, WHOLE = (False, True), (False, False)
 @pytest.fixture(scope="module")
 def shape(spark: SparkSession) -> TableShape:
     topic = Topic(spark)
-    return table_shape(topic.name, ("public", topic.table), topic.value_schema)
+    return table_shape(topic.name, ("public", topic.table), topic.value_schema, POSTGRES)
 
 
 @pytest.mark.parametrize("few", [True, False])

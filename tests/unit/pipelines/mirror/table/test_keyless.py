@@ -177,13 +177,13 @@ def test_a_batch_that_another_mirror_has_committed_meanwhile_is_skipped(
 
     def overtaken(*given: Any, **settings: Any) -> Any:
         with monkeypatch.context() as context:
-            context.setattr(commits, "decoded", decoded)
+            context.setattr(commits, "decode_changes", decoded)
             topic.apply(other, batch, 1)
         return decoded(*given, **settings)
 
     decoded = commits.decoded
     with monkeypatch.context() as context:
-        context.setattr(commits, "decoded", overtaken)
+        context.setattr(commits, "decode_changes", overtaken)
         with pytest.raises(error, match=MOVED):
             topic.apply(mirror, batch, 1)
     assert topic.apply(mirror, batch, 1).skipped == 2

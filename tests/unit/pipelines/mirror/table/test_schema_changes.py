@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 from pipelines.errors import StopPipeline
 from pipelines.lake.catalog import Lake
 from pipelines.schema.versions import Attribute
+from pipelines.sources.postgres.schema_log import attribute
 from quality.contract import Contract
 from tests.unit.pipelines.events import event, key_schema, value_schema, wire
 from tests.unit.pipelines.harness import GONE, Topic
@@ -20,7 +21,7 @@ AVRO: dict[str, Any] = {
 
 
 def column(number: int, name: str, kind: str, missing: str | None = None) -> Attribute:
-    return Attribute(number, name, kind, -1, kind, missing)
+    return attribute(number, name, kind, -1, kind, missing)
 
 
 ID, NAME, DOC = column(1, "id", "int8"), column(2, "name", "text"), column(3, "doc", "text")

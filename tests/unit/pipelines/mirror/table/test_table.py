@@ -148,9 +148,9 @@ def test_table_of_its_own(spark: SparkSession, case: Case) -> None:
 def test_every_record_is_counted_as_what_became_of_it(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, few_records: int, kept: int, listed: int, looked_at: int
 ) -> None:
-    monkeypatch.setattr(table, "ASSUMED_OFFSETS", looked_at)
+    monkeypatch.setattr(table, "EXPECTED_OFFSETS", looked_at)
     monkeypatch.setattr(topic_batch, "FEW_RECORDS", few_records)
-    monkeypatch.setattr(topic_batch, "KEPT_OFFSETS", kept)
+    monkeypatch.setattr(topic_batch, "CACHED_OFFSETS", kept)
     monkeypatch.setattr(keyed, "ROWS_PER_KEY", 0)
     monkeypatch.setattr(stats, "MOST_LISTED", listed)
     topic = Topic(spark)
@@ -176,7 +176,7 @@ def test_a_large_part_that_goes_on_as_the_last_one_is_read_once(
     topic = Topic(spark)
     mirror = topic.mirror()
     topic.apply(mirror, topic.batch([create(1, 1, "a"), create(2, 2, "b")]), 0)
-    monkeypatch.setattr(table, "ASSUMED_OFFSETS", 0)
+    monkeypatch.setattr(table, "EXPECTED_OFFSETS", 0)
     looks = _looks(monkeypatch)
     topic.marker(0)
     records = topic.batch([update(3, 1, "c"), (1, b"x", None), delete(4, 2), tombstone(2)])
@@ -196,11 +196,11 @@ def test_a_large_part_that_turns_out_to_be_different_is_looked_at(
     topic = Topic(spark)
     mirror = topic.mirror()
     topic.apply(mirror, topic.batch([create(1, 1, "a"), create(2, 2, "b")]), 0)
-    monkeypatch.setattr(table, "ASSUMED_OFFSETS", 0)
+    monkeypatch.setattr(table, "EXPECTED_OFFSETS", 0)
     looks = _looks(monkeypatch)
     newer = value_schema(topic.table, {**COLUMNS, "extra": ["null", "string"]})
     topic.registry = Registry({VALUE_ID: topic.value_schema, KEY_ID: topic.key_schema, NEW_COLUMN_ID: newer})
-    mirror._topic._registry = topic.registry  # type: ignore[assignment]
+    topic.source.registry = topic.registry
     value = wire(NEW_COLUMN_ID, newer, event("u", 4, {**row(2, "d"), "extra": "e"}))
     events, dead = {
         "another schema": ([update(3, 1, "c"), (2, value, None)], 0),

@@ -9,7 +9,8 @@ from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 
 from pipelines.schema.lake_types import UnsupportedType
-from pipelines.sources.postgres.types import is_unavailable, lake_type
+from pipelines.sources.debezium.types import is_unavailable, lake_type
+from pipelines.sources.postgres.dialect import POSTGRES
 
 PLACEHOLDER = "unavailable-0123456789abcdef"
 
@@ -102,7 +103,7 @@ CASES: list[tuple[str, Any, Any, Any, str, Any]] = [
 def test_mapping(
     spark: SparkSession, label: str, avro: Any, iceberg: Any, decoded: Any, spark_type: str, expected: Any
 ) -> None:
-    mapped = lake_type(avro)
+    mapped = lake_type(avro, POSTGRES)
     assert mapped.iceberg == iceberg
     frame = spark.createDataFrame([Row(value=decoded)], f"value {spark_type}")
     found = frame.select(mapped.convert(F.col("value")).alias("value"))
@@ -124,7 +125,7 @@ def test_mapping(
 )
 def test_what_the_lake_cannot_hold_is_refused_by_name(avro: Any) -> None:
     with pytest.raises(UnsupportedType, match=r"."):
-        lake_type(avro)
+        lake_type(avro, POSTGRES)
 
 
 @pytest.mark.parametrize(
@@ -133,12 +134,12 @@ def test_what_the_lake_cannot_hold_is_refused_by_name(avro: Any) -> None:
      ("INT4", None), ("BIT", None), ("PAIR", None)],
 )  # fmt: skip
 def test_what_the_connector_loses_is_told(source_type: str, said: str | None) -> None:
-    found = lake_type(printed(source_type)).lost
+    found = lake_type(printed(source_type), POSTGRES).lost
     assert found is None if said is None else said in str(found)
 
 
 def test_a_value_out_of_range_becomes_null_so_that_admit_can_reject_it(spark: SparkSession) -> None:
-    zoned = lake_type(semantic("string", "io.debezium.time.ZonedTimestamp"))
+    zoned = lake_type(semantic("string", "io.debezium.time.ZonedTimestamp"), POSTGRES)
     frame = spark.createDataFrame([Row(value="infinity")])
     assert zoned.fallible
     assert frame.select(zoned.convert(F.col("value")).alias("v")).first()["v"] is None

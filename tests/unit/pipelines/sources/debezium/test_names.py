@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from pipelines.sources.postgres.names import column_name, need_escapes, routing, table_of, topic_name, why_unusable
+from pipelines.sources.debezium.names import column_name, need_escapes, routing, table_of, topic_name, why_unusable
 
 # As the connector's naming strategy (3.7) gives them, before the router.
 TOPICS = [

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from pipelines.kafka.read import topic_pattern
-from pipelines.settings import MirrorSettings
+from pipelines.sources.debezium.stream import topic_pattern
+from pipelines.sources.postgres.capture import HEARTBEAT_TABLE, SCHEMA_CHANGES
 
 CASES = [
     ("a captured table", "shop.public.orders", True),
@@ -22,5 +22,5 @@ CASES = [
 
 @pytest.mark.parametrize(("label", "topic", "read"), CASES, ids=[case[0] for case in CASES])
 def test_topic_pattern(label: str, topic: str, read: bool) -> None:
-    settings = MirrorSettings.model_construct(source_name="shop", captured_schemas="public, sales")
-    assert bool(re.search(topic_pattern(settings), topic)) is read
+    pattern = topic_pattern("shop", ("public", "sales"), (HEARTBEAT_TABLE, SCHEMA_CHANGES))
+    assert bool(re.search(pattern, topic)) is read
