@@ -3,29 +3,49 @@
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from typing import Protocol
 
 from pyspark.sql import SparkSession
 from structlog.stdlib import BoundLogger
 
-from pipelines import actions, deadletters, resyncs
-from pipelines.catalog import Lake
-from pipelines.checks import record as checks
-from pipelines.deadletters import NAMESPACE
+from pipelines.dead_letters.store import tell_positions
 from pipelines.errors import in_a_line
-from pipelines.iceberg import LakeTable
+from pipelines.lake import names
+from pipelines.lake.catalog import Lake
+from pipelines.lake.names import CHECK_TABLES, DEAD_LETTERS, MAINTENANCE, MAINTENANCE_REQUESTS, NAMESPACE, RESYNCS
+from pipelines.lake.table import LakeTable
+from pipelines.ledger.table_ledger import TableLedger
 from pipelines.maintenance.keeper import Keeper
 from pipelines.maintenance.plan import PURGE, Asked, Due
-from pipelines.maintenance.policy import own_upkeep
-from pipelines.maintenance.record import HISTORY, REQUESTS, Record, Request, Requests
+from pipelines.maintenance.record import Record, Request, Requests
 from pipelines.maintenance.work import Done
-from pipelines.spec import Specs
-from pipelines.table import TableMirror
+from pipelines.specs.load import Specs
+from pipelines.specs.upkeep import own_upkeep
 
 # How many commits a table is looked at after; after how many it is even if the mirror has no time to spare.
 SOON, OVERDUE = 5, 12
 # The mirror's own, which are only ever appended to. (The verifier keeps its own small.)
-OWN_TABLES = (deadletters.TABLE, actions.TABLE, resyncs.TABLE, HISTORY, REQUESTS, *checks.TABLES)
+OWN_TABLES = (DEAD_LETTERS, names.DEAD_LETTER_ACTIONS, RESYNCS, MAINTENANCE, MAINTENANCE_REQUESTS, *CHECK_TABLES)
 LOOK_EVERY_SECONDS, WRITE_EVERY_SECONDS, ASK_EVERY_SECONDS = 600.0, 60.0, 5.0
+
+
+class MaintainedTable(Protocol):
+    """A mirrored table that can be maintained between two batches."""
+
+    @property
+    def lake_name(self) -> str:
+        """``namespace.table`` of the lake."""
+        ...
+
+    @property
+    def source_table(self) -> tuple[str, str]:
+        """The source's schema and table."""
+        ...
+
+    def between_batches(self, session: SparkSession) -> AbstractContextManager[TableLedger]:
+        """Give the table's ledger as it is now, for commits that change no row."""
+        ...
 
 
 class Maintenance:
@@ -47,7 +67,7 @@ class Maintenance:
         """A table has one more commit."""
         self._commits[topic] += 1
 
-    def run(self, tables: Mapping[str, TableMirror], batch: int, until: float, arrived: bool = False) -> None:
+    def run(self, tables: Mapping[str, MaintainedTable], batch: int, until: float, arrived: bool = False) -> None:
         """Do what is due, as long as it is before ``until`` by the clock. ``arrived``: a backlog has just been caught
         up with, which leaves much to do. Raises nothing: what fails is told and tried again another time.
         """
@@ -56,7 +76,7 @@ class Maintenance:
         except Exception as error:
             self._log.warning("maintenance_failed", error=in_a_line(error))
 
-    def _run(self, tables: Mapping[str, TableMirror], batch: int, until: float, arrived: bool) -> None:
+    def _run(self, tables: Mapping[str, MaintainedTable], batch: int, until: float, arrived: bool) -> None:
         now = self._clock()
         if now - self._asked > ASK_EVERY_SECONDS:
             self._asked = now
@@ -86,7 +106,7 @@ class Maintenance:
         soon = topic in self._unfinished or self._commits[topic] >= SOON
         return soon or now - self._looked.setdefault(topic, now) > LOOK_EVERY_SECONDS
 
-    def _look(self, topic: str, mirror: TableMirror, batch: int, arrived: bool) -> bool:
+    def _look(self, topic: str, mirror: MaintainedTable, batch: int, arrived: bool) -> bool:
         """Look at a table, and do what it needs. Whether there was anything to do."""
         self._commits[topic], self._looked[topic] = 0, self._clock()
         if topic not in self._keepers:
@@ -97,7 +117,7 @@ class Maintenance:
         with mirror.between_batches(self._session) as account:
 
             def tell() -> None:
-                account.enter_state(account.reached, batch, balanced=True)
+                account.commit_state(account.reached, batch, balanced=True)
 
             needed = keeper.due(account.table, self._session, asked, arrived)
             done = [self._do(keeper, due, account.table, mirror.lake_name, asked_by, tell, arrived) for due in needed]
@@ -116,8 +136,8 @@ class Maintenance:
         keeper = self._keepers.setdefault(name, Keeper(own_upkeep(self._specs.default_upkeep)))
 
         def tell() -> None:
-            if name == deadletters.TABLE and table is not None:
-                deadletters.tell_positions(table)
+            if name == DEAD_LETTERS and table is not None:
+                tell_positions(table)
 
         for due in keeper.due(table, self._session, asked):
             self._do(keeper, due, table, full_name, asked_by, tell if due.task == PURGE else lambda: None)

@@ -1,1 +1,1 @@
-"""Kinds of source. A second kind is a folder beside ``postgres``, not a rewrite."""
+"""Kinds of source: what a source is (``base``), what Debezium's share (``debezium``), and one room a kind."""

@@ -13,9 +13,9 @@ import pyarrow as pa
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import NoSuchTableError
 
+from pipelines.sources.debezium.names import topic_name
 from pipelines.sources.postgres import chunks, reader
 from pipelines.sources.postgres.chunks import KeyRange
-from pipelines.sources.postgres.names import topic_name
 from pipelines.sources.postgres.reader import SourceTable
 from pipelines.sources.postgres.snapshot import Snapshot
 from services.verifier.rounds import Finding, Mark, Seen

@@ -12,10 +12,10 @@ from pyiceberg.exceptions import RESTError
 from requests.exceptions import RequestException
 from structlog.stdlib import BoundLogger
 
+from pipelines.sources.debezium.names import topic_name
 from pipelines.sources.postgres import reader
 from pipelines.sources.postgres.capture_tables import why_left_out
 from pipelines.sources.postgres.chunks import KeyRange
-from pipelines.sources.postgres.names import topic_name
 from pipelines.sources.postgres.reader import SourceTable
 from services.errors import LakehouseError
 from services.stopping import Stop

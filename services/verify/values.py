@@ -10,8 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from pipelines.sources.postgres.kept import PRINTED
-from pipelines.sources.postgres.names import column_name, row_of
+from pipelines.sources.debezium.names import column_name, row_of
+from pipelines.sources.postgres.lost import PRINTED
 
 _MICROSECONDS = 1_000_000
 

@@ -6,9 +6,9 @@ from contextlib import closing
 
 import psycopg
 
+from pipelines.sources.debezium.names import topic_name
 from pipelines.sources.postgres import reader
 from pipelines.sources.postgres.capture_tables import why_left_out
-from pipelines.sources.postgres.names import topic_name
 from pipelines.sources.postgres.reader import SourceTable
 from services.verify import columns, files, lake, protected, staging
 from services.verify.errors import CannotVerify

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipelines.sources.postgres.names import routing
+from pipelines.sources.debezium.names import routing
 
 ROLE = "debezium"
 PUBLICATION = "lakehouse"

@@ -6,8 +6,8 @@ from enum import StrEnum
 
 import psycopg
 
+from pipelines.sources.debezium.names import need_escapes, why_unusable
 from pipelines.sources.postgres.capture import PUBLICATION, ROLE, SLOT
-from pipelines.sources.postgres.names import need_escapes, why_unusable
 
 
 class Mode(StrEnum):

@@ -6,8 +6,6 @@ written after it.
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property
 from threading import Lock
 from typing import Any
 
@@ -15,113 +13,25 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from tenacity import Retrying, retry_if_result, stop_after_delay, wait_exponential
 
-from pipelines.avro import Decoder, Undecodable
 from pipelines.errors import RetryBatch
-from pipelines.kafka import ANSWER_SECONDS, EARLIEST, LATEST, ask, client_config, list_offsets, read_range
-from pipelines.registry import SchemaRegistry
+from pipelines.kafka.avro import Decoder, Undecodable
+from pipelines.kafka.client import ANSWER_SECONDS, EARLIEST, LATEST, ask, client_config, list_offsets, read_range
+from pipelines.kafka.registry import SchemaLookup
+from pipelines.schema.lake_types import UnsupportedType
+from pipelines.schema.versions import Attribute, TableVersions, Version, table_versions
+from pipelines.sources.debezium.names import column_names, is_escaped, table_of
 from pipelines.sources.postgres.capture import SCHEMA_CHANGES
-from pipelines.sources.postgres.names import column_names, is_escaped, table_of
+from pipelines.sources.postgres.types import column_default, postgres_type
 
 # Longer than capture takes to look after the source's tables.
 PATIENCE_SECONDS = 20
 
 
-@dataclass(frozen=True)
-class Attribute:
-    """A column of one version. ``number``: PostgreSQL's attnum, which stays when the name changes.
-
-    ``missing``: what rows from before the column show in it, as PostgreSQL prints it; None: null, or nobody knows.
-    """
-
-    number: int
-    name: str
-    type: str
-    typmod: int
-    declared: str
-    missing: str | None = None
-
-
-@dataclass(frozen=True)
-class Version:
-    """A table's columns from the log position ``lsn`` on. Generated columns aren't published, and aren't here.
-
-    ``reread``: older rows have values that no event tells; their snapshot was asked for. A table that is gone has no
-    columns.
-    """
-
-    lsn: int
-    relation: int
-    columns: tuple[Attribute, ...]
-    key: tuple[str, ...]
-    reread: bool
-    changed_at: str
-
-    @cached_property
-    def by_number(self) -> dict[int, Attribute]:
-        """Attnum to column."""
-        return {column.number: column for column in self.columns}
-
-    @cached_property
-    def key_numbers(self) -> frozenset[int]:
-        """The attnums of the key's columns."""
-        return frozenset(column.number for column in self.columns if column.name in self.key)
-
-    @cached_property
-    def written_key(self) -> frozenset[tuple[int, str, str, int, str]]:
-        """The key's columns as a record's key shows them: where any of this changes, so do the bytes of a row's key,
-        and with them its partition.
-        """
-        key = (column for column in self.columns if column.name in self.key)
-        return frozenset((c.number, c.name, c.type, c.typmod, c.declared) for c in key)
-
-    @cached_property
-    def by_name(self) -> dict[str, Attribute]:
-        """Name to column."""
-        return {column.name: column for column in self.columns}
-
-
-@dataclass(frozen=True)
-class TableVersions:
-    """The versions of a table that now has this name, oldest first; empty: nothing was written down.
-
-    ``replaced_at``: the log position from which on it is another table than the one that had the name before.
-    """
-
-    versions: tuple[Version, ...] = ()
-    replaced_at: int | None = None
-
-    @property
-    def newest(self) -> Version | None:
-        """The newest version."""
-        return self.versions[-1] if self.versions else None
-
-    def at(self, lsn: int | None) -> Version | None:
-        """The version that began at ``lsn``."""
-        return next((version for version in self.versions if version.lsn == lsn), None)
-
-    @property
-    def key_changes(self) -> tuple[Version, ...]:
-        """The versions from which on rows have another key than in the version before, or the same one written in
-        another way; oldest first.
-        """
-        pairs = zip(self.versions, self.versions[1:], strict=False)
-        return tuple(after for before, after in pairs if before.written_key != after.written_key)
-
-    def up_to(self, version: Version, included: bool) -> "TableVersions":
-        """The table as it was known when ``version`` began, with it or without."""
-        kept = tuple(v for v in self.versions if v.lsn < version.lsn or (included and v.lsn == version.lsn))
-        return TableVersions(kept, self.replaced_at)
-
-    def first_with(self, number: int) -> Version | None:
-        """The first version that has the column."""
-        return next((version for version in self.versions if number in version.by_number), None)
-
-
-class SchemaLog:
+class PostgresSchemaLog:
     """All tables' versions, read as far as they were needed. Safe to use from several threads."""
 
-    def __init__(self, kafka_bootstrap: str, registry: SchemaRegistry, source: str) -> None:
-        self.topic = f"{source}.{SCHEMA_CHANGES}"
+    def __init__(self, kafka_bootstrap: str, registry: SchemaLookup, source: str) -> None:
+        self._topic = f"{source}.{SCHEMA_CHANGES}"
         self._kafka_bootstrap, self._decoder = kafka_bootstrap, Decoder(registry)
         self._lock = Lock()
         self._read = 0
@@ -171,13 +81,13 @@ class SchemaLog:
             admin = AdminClient(client_config(self._kafka_bootstrap))
             try:
                 # A source that was prepared by an earlier release, or by hand, may have no such table.
-                if self.topic not in ask(lambda: admin.list_topics(timeout=ANSWER_SECONDS)).topics:
+                if self._topic not in ask(lambda: admin.list_topics(timeout=ANSWER_SECONDS)).topics:
                     return
-                end = ask(lambda: list_offsets(admin, [(self.topic, 0)], LATEST))[self.topic, 0]
-                held = ask(lambda: list_offsets(admin, [(self.topic, 0)], EARLIEST))[self.topic, 0]
+                end = ask(lambda: list_offsets(admin, [(self._topic, 0)], LATEST))[self._topic, 0]
+                held = ask(lambda: list_offsets(admin, [(self._topic, 0)], EARLIEST))[self._topic, 0]
             except KafkaException as error:
                 raise RetryBatch(f"Kafka doesn't answer at {self._kafka_bootstrap}: {error}") from error
-            for message in read_range(self._kafka_bootstrap, self.topic, {0: (max(held, self._read), end)}):
+            for message in read_range(self._kafka_bootstrap, self._topic, {0: (max(held, self._read), end)}):
                 found = self._version(message.value())
                 if found is not None:
                     table, version = found
@@ -199,22 +109,21 @@ class SchemaLog:
         return (row["schema_name"], row["table_name"]), version(row)
 
 
+def attribute(number: int, name: str, kind: str, typmod: int, declared: str, missing: str | None = None) -> Attribute:
+    """Return a column as the source's table of schema changes has it. ``kind``: as in pg_type."""
+    try:
+        lake_type = postgres_type(kind, typmod)
+    except UnsupportedType:
+        lake_type = None
+    return Attribute(number, name, kind, typmod, declared, column_default(missing, kind), lake_type)
+
+
 def version(row: dict[str, Any]) -> Version:
     """A version from a row of the source's table."""
     columns = tuple(
-        Attribute(c["attnum"], c["name"], c["type"], c["typmod"], c["declared"], c["missing"])
+        attribute(c["attnum"], c["name"], c["type"], c["typmod"], c["declared"], c["missing"])
         for c in json.loads(row["columns"])
         if not c["generated"]
     )
     key = tuple(json.loads(row["key_columns"]))
     return Version(row["lsn"], row["relation"], columns, key, row["reread"], row["changed_at"])
-
-
-def table_versions(found: list[Version]) -> TableVersions:
-    """The versions of the newest table among ``found``, and where it took another one's place."""
-    ordered = sorted({version.lsn: version for version in found}.values(), key=lambda version: version.lsn)
-    if not ordered:
-        return TableVersions()
-    relation = ordered[-1].relation
-    mine = tuple(version for version in ordered if version.relation == relation and version.columns)
-    return TableVersions(mine, max((version.lsn for version in ordered if version.relation != relation), default=None))

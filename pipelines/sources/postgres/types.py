@@ -1,151 +1,36 @@
-"""How a column of a Debezium PostgreSQL event becomes a column of the lake.
+"""What is PostgreSQL's alone of how a column becomes one of the lake (see :mod:`pipelines.sources.debezium.types`)."""
 
-Debezium says what a value means by the name of its Connect schema (``connect.name`` in Avro). The mapping is exact for
-every type named here; a type that isn't named raises :class:`UnsupportedType`, and is never altered in silence.
-Source: Debezium's PostgreSQL connector documentation, "Data type mappings".
-"""
-
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from pipelines.identifiers import literal
+from pipelines.schema.lake_types import LakeType, UnsupportedType
+from pipelines.schema.versions import Default
+from pipelines.sources.debezium.types import MAX_DECIMAL_PRECISION, PRIMITIVE, SEMANTIC, list_of
 from pipelines.sources.postgres.bits import bits
-from pipelines.sources.postgres.kept import PRINTED, lost
+from pipelines.sources.postgres.lost import PRINTED
 
-Convert = Callable[[Column], Column]
-
-
-class UnsupportedType(ValueError):
-    """The lake has no type yet that holds every value of this column."""
-
-
-@dataclass(frozen=True)
-class LakeType:
-    """What a source type becomes.
-
-    ``iceberg`` is the type in Iceberg's JSON schema form; ``convert`` turns the decoded Avro value into the Spark value
-    and keeps null as null; ``fallible`` says that ``convert`` gives null for a value which the lake can't hold (the row
-    is then a dead letter); ``toastable`` that PostgreSQL may leave an unchanged value out of an update; ``lost`` what
-    of a value the connector doesn't keep.
-    """
-
-    iceberg: Any = field(hash=False)
-    convert: Convert
-    fallible: bool = False
-    toastable: bool = False
-    lost: str | None = None
-
-
-def _same(value: Column) -> Column:
-    return value
-
-
-# PostgreSQL's own bounds, in days and microseconds since 1970. What is outside them stands for infinity, or is a
-# timestamp after the year 294246 that didn't fit into the connector's 64 bits.
-FIRST_DAY, LAST_DAY = -2_440_588, 2_145_042_905
-FIRST_MICROSECOND, LAST_MICROSECOND = FIRST_DAY * 86_400_000_000, (1 << 63) - 2
-MIDNIGHT = 86_400_000_000
-
-
-def _date(value: Column) -> Column:
-    return F.when(value.between(FIRST_DAY, LAST_DAY), F.date_from_unix_date(value))
-
-
-def _micro_timestamp(value: Column) -> Column:
-    finite = value.between(FIRST_MICROSECOND, LAST_MICROSECOND)
-    return F.when(finite, F.timestamp_micros(value)).cast("timestamp_ntz")
-
-
-def _milli_timestamp(value: Column) -> Column:
-    finite = value.between(FIRST_MICROSECOND // 1000, LAST_MICROSECOND // 1000)
-    return F.when(finite, F.timestamp_millis(value)).cast("timestamp_ntz")
-
-
-def _zoned_timestamp(value: Column) -> Column:
-    # The session's zone is UTC, and to look up the one that is named takes longer than to read the rest.
-    return F.rtrim(value, F.lit("Z")).try_cast("timestamp")
-
-
-def _time_of_day(value: Column) -> Column:
-    before = F.date_format(F.timestamp_micros(value), "HH:mm:ss.SSSSSS")
-    return F.when(value == MIDNIGHT, F.lit("24:00:00.000000")).otherwise(before)
-
-
-_SEMANTIC = {
-    "io.debezium.time.Date": LakeType("date", _date, fallible=True),
-    "io.debezium.time.MicroTimestamp": LakeType("timestamp", _micro_timestamp, fallible=True),
-    "io.debezium.time.Timestamp": LakeType("timestamp", _milli_timestamp, fallible=True),
-    "io.debezium.time.ZonedTimestamp": LakeType("timestamptz", _zoned_timestamp, fallible=True),
-    "io.debezium.time.MicroTime": LakeType("string", _time_of_day),
-    "io.debezium.time.Time": LakeType("string", lambda value: _time_of_day(value * 1000)),
-    "io.debezium.data.Uuid": LakeType("uuid", _same),
-}
-
-_PRIMITIVE = {
-    "boolean": LakeType("boolean", _same),
-    "int": LakeType("int", _same),
-    "long": LakeType("long", _same),
-    "float": LakeType("float", _same),
-    "double": LakeType("double", _same),
-    "string": LakeType("string", _same, toastable=True),
-    "bytes": LakeType("binary", _same, toastable=True),
-}
-
-MAX_DECIMAL_PRECISION = 38
 MAX_SCALE = 1000
 SPECIAL_NUMBERS = {"NAN": "NaN", "POSITIVE_INFINITY": "Infinity", "NEGATIVE_INFINITY": "-Infinity"}
 # What the connector says of a column's type in the source, where it is asked to.
-SOURCE_TYPE = "__debezium.source.column.type"
 SOURCE_LENGTH, SOURCE_SCALE = "__debezium.source.column.length", "__debezium.source.column.scale"
 
-_TEXT = _PRIMITIVE["string"]
+_TEXT = PRIMITIVE["string"]
 _POSTGRES = {
-    "bool": _PRIMITIVE["boolean"], "int2": _PRIMITIVE["int"], "int4": _PRIMITIVE["int"], "int8": _PRIMITIVE["long"],
-    "float4": _PRIMITIVE["float"], "float8": _PRIMITIVE["double"], "bytea": _PRIMITIVE["bytes"],
-    "date": _SEMANTIC["io.debezium.time.Date"], "timestamp": _SEMANTIC["io.debezium.time.MicroTimestamp"],
-    "timestamptz": _SEMANTIC["io.debezium.time.ZonedTimestamp"], "time": _SEMANTIC["io.debezium.time.MicroTime"],
-    "uuid": _SEMANTIC["io.debezium.data.Uuid"],
+    "bool": PRIMITIVE["boolean"], "int2": PRIMITIVE["int"], "int4": PRIMITIVE["int"], "int8": PRIMITIVE["long"],
+    "float4": PRIMITIVE["float"], "float8": PRIMITIVE["double"], "bytea": PRIMITIVE["bytes"],
+    "date": SEMANTIC["io.debezium.time.Date"], "timestamp": SEMANTIC["io.debezium.time.MicroTimestamp"],
+    "timestamptz": SEMANTIC["io.debezium.time.ZonedTimestamp"], "time": SEMANTIC["io.debezium.time.MicroTime"],
+    "uuid": SEMANTIC["io.debezium.data.Uuid"],
     **dict.fromkeys(("text", "varchar", "bpchar", "json", "jsonb", "xml", "citext", "enum"), _TEXT),
     **dict.fromkeys((name.lower() for name in PRINTED), _TEXT),
 }  # fmt: skip
 
 
-def lake_type(avro: Any) -> LakeType:
-    """The lake's type for the Avro schema of one column. Raises UnsupportedType, naming what it met."""
-    if isinstance(avro, list):
-        branches = [branch for branch in avro if branch != "null"]
-        if len(branches) != 1:
-            raise UnsupportedType(f"a union of {len(branches)} types")
-        return lake_type(branches[0])
-    if isinstance(avro, str):
-        avro = {"type": avro}
-    said = avro.get("connect.parameters", {}).get(SOURCE_TYPE, "")
-    without_null = avro.get("type") == "array" and "null" not in avro["items"]
-    return replace(_lake_type(avro, said), lost=lost(said, without_null=without_null))
-
-
-def _lake_type(avro: dict[str, Any], said: str) -> LakeType:
-    kind, semantic = avro.get("type"), avro.get("connect.name")
-    if avro.get("logicalType") == "decimal":
-        return _decimal(int(avro["precision"]), int(avro.get("scale", 0)))
-    if kind == "array":
-        return _list(lake_type(avro["items"]))
-    if semantic in _SEMANTIC:
-        return _SEMANTIC[semantic]
-    told = _told(kind, said, avro.get("connect.parameters", {}))
-    if told is not None:
-        return told
-    if isinstance(kind, str) and kind in _PRIMITIVE:
-        return _PRIMITIVE[kind]
-    raise UnsupportedType(f"{semantic or kind}")
-
-
-def _told(kind: Any, said: str, source: dict[str, str]) -> LakeType | None:
+def declared_type(kind: Any, said: str, source: Mapping[str, str]) -> LakeType | None:
     """The type of a column of which only its type in the source, ``said``, tells how it is to be read."""
     length, scale = int(source.get(SOURCE_LENGTH, 0)), int(source.get(SOURCE_SCALE, 0))
     if kind == "string" and said == "NUMERIC":
@@ -163,13 +48,13 @@ def postgres_type(name: str, typmod: int) -> LakeType:
     It is what :func:`lake_type` says of the connector's events of such a column. Raises UnsupportedType.
     """
     if name == "_numeric":
-        return _list(_TEXT)
+        return list_of(_TEXT)
     if name.startswith("_"):
-        return _list(postgres_type(name[1:], typmod))
+        return list_of(postgres_type(name[1:], typmod))
     if name == "numeric":
         return _number(((typmod - 4) >> 16) & 0xFFFF, (typmod - 4) & 0x7FF) if typmod >= 4 else _TEXT
     if name == "bit":
-        return _PRIMITIVE["boolean"] if typmod == 1 else _TEXT
+        return PRIMITIVE["boolean"] if typmod == 1 else _TEXT
     if name == "varbit":
         return _TEXT
     if name not in _POSTGRES:
@@ -177,52 +62,14 @@ def postgres_type(name: str, typmod: int) -> LakeType:
     return _POSTGRES[name]
 
 
-def plain_type(iceberg: str) -> LakeType:
-    """A printed Iceberg type as the type of values that are the lake's already."""
-    if iceberg.startswith("list<"):
-        return LakeType({"type": "list", "element": iceberg[5:-1], "element-required": False}, _same, toastable=True)
-    return LakeType(iceberg, _same, toastable=iceberg in ("string", "binary"))
-
-
-def spark_type(iceberg: Any) -> str:
-    """The name of the Spark type in which Spark reads and writes an Iceberg type, given in JSON form or printed."""
-    if isinstance(iceberg, dict):
-        return f"array<{spark_type(iceberg['element'])}>"
-    name = str(iceberg)
-    return f"array<{spark_type(name[5:-1])}>" if name.startswith("list<") else _SPARK.get(name, name)
-
-
-_SPARK = {"long": "bigint", "timestamp": "timestamp_ntz", "timestamptz": "timestamp", "uuid": "string"}
-
-
-def printed(iceberg: Any) -> str:
-    """An Iceberg type as Iceberg prints it."""
-    return f"list<{printed(iceberg['element'])}>" if isinstance(iceberg, dict) else str(iceberg)
-
-
-def is_promoted(was: str, kind: str) -> bool:
-    """Whether Iceberg can read a column of the printed type ``was`` as ``kind``, every value exactly."""
-    if (was, kind) in (("int", "long"), ("float", "double")):
-        return True
-    if not (was.startswith("decimal(") and kind.startswith("decimal(")):
-        return False
-    (precision, scale), (wider, same) = (map(int, text[8:-1].split(",")) for text in (was, kind))
-    return scale == same and wider > precision
-
-
-def default_sql(text: str, postgres: str, iceberg: Any) -> str | None:
-    """The Spark SQL of a value that PostgreSQL printed; None for arrays and bytes, which it can't be made of."""
-    if isinstance(iceberg, dict) or postgres == "bytea":
+def column_default(text: str | None, postgres: str) -> Default | None:
+    """Return the default that PostgreSQL printed as ``text`` for a column of its type ``postgres`` (as in pg_type)."""
+    if text is None:
         return None
-    if postgres == "time":
-        return literal(text if "." in text else text + ".000000")
-    return f"CAST({literal(text)} AS {spark_type(iceberg)})"
-
-
-def _decimal(precision: int, scale: int) -> LakeType:
-    if precision > MAX_DECIMAL_PRECISION or not 0 <= scale <= precision:
-        raise UnsupportedType(f"numeric({precision},{scale}): Iceberg holds up to {MAX_DECIMAL_PRECISION} digits")
-    return LakeType(f"decimal({precision}, {scale})", _same)
+    if postgres.startswith("_") or postgres == "bytea":
+        # A value of these can't be made of their text.
+        return Default(text, None)
+    return Default(text, f"{text}.000000" if postgres == "time" and "." not in text else text)
 
 
 def _number_text(value: Column, whole: bool) -> Column:
@@ -239,59 +86,3 @@ def _number(precision: int, scale: int) -> LakeType:
         return LakeType("string", partial(_number_text, whole=scale > MAX_SCALE), toastable=True)
     kind = f"decimal({precision},{scale})"
     return LakeType(f"decimal({precision}, {scale})", lambda value: value.try_cast(kind), fallible=True)
-
-
-def _list(element: LakeType) -> LakeType:
-    def convert(value: Column) -> Column:
-        if element.convert is _same:
-            return value
-        items = F.transform(value, element.convert)
-        held = F.size(F.filter(items, lambda item: item.isNotNull()))
-        # A list of which an element doesn't fit doesn't fit either.
-        return F.when(held == F.size(F.filter(value, lambda item: item.isNotNull())), items)
-
-    iceberg = {"type": "list", "element": element.iceberg, "element-required": False}
-    return LakeType(iceberg, convert, fallible=element.fallible, toastable=True)
-
-
-# In lists of anything else the connector marks nothing; capture has their tables log whole rows.
-MARKED_ELEMENTS = ("string", "bytes", "int", "long")
-
-
-def is_unavailable(value: Column, avro: Any, placeholder: str) -> Column:
-    """Whether the decoded value of a toastable column is Debezium's stand-in for "unchanged, not in the log".
-
-    ``placeholder`` is the connector's ``unavailable.value.placeholder``, random for each installation, so that no
-    stored value can be taken for it. Never null.
-    """
-    kind = _base(avro)
-    if kind == "string":
-        found = value == F.lit(placeholder)
-    elif kind == "bytes":
-        found = value == F.lit(placeholder.encode())
-    elif kind == "array" and _base(_items(avro)) in MARKED_ELEMENTS:
-        found = value == _placeholder_list(_base(_items(avro)), placeholder)
-    else:
-        found = F.lit(False)
-    return F.coalesce(found, F.lit(False))
-
-
-def _placeholder_list(element: str, placeholder: str) -> Column:
-    if element in ("int", "long"):
-        return F.array(*[F.lit(ord(character)).cast(element) for character in placeholder])
-    if element == "bytes":
-        return F.array(F.lit(placeholder.encode()))
-    return F.array(F.lit(placeholder))
-
-
-def _branch(avro: Any) -> Any:
-    return next(branch for branch in avro if branch != "null") if isinstance(avro, list) else avro
-
-
-def _items(avro: Any) -> Any:
-    return _branch(avro)["items"]
-
-
-def _base(avro: Any) -> str:
-    branch = _branch(avro)
-    return str(branch["type"] if isinstance(branch, dict) else branch)

@@ -10,7 +10,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
 from pyspark.sql.types import StructType
 
-from pipelines.sources.postgres.envelope import TableShape, table_shape
+from pipelines.schema.columns import TableShape
+from pipelines.sources.debezium.envelope import reader_schema, table_shape
+from pipelines.sources.postgres.dialect import POSTGRES
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ def tables() -> list[Table]:
     return [
         Table(
             f"lake.{job['namespace']}.`{name}`", told["topic"], tuple(told["key"]), told["schema"],
-            table_shape(told["topic"], (schema, name), told["schema"]),
+            table_shape(told["topic"], (schema, name), told["schema"], POSTGRES),
         )
         for name, told in job["tables"].items()
     ]  # fmt: skip
@@ -48,7 +50,7 @@ def create(spark: SparkSession, table: Table, columns: StructType) -> None:
 def changes(records: DataFrame, table: Table) -> DataFrame:
     """Source columns of the new state, or of a delete's key, and technical ones. Tombstones are left out."""
     body = F.expr("substring(value, 6)")
-    options = {"avroSchema": table.shape.reader_schema, "mode": "FAILFAST"}
+    options = {"avroSchema": reader_schema(table.shape, POSTGRES), "mode": "FAILFAST"}
     decoded = records.where(F.col("value").isNotNull()).select(
         "partition", "offset", from_avro(body, table.schema, options).alias("event")
     )

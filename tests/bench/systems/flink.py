@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pipelines.sources.postgres.envelope import SourceColumn, TableShape, table_shape
+from pipelines.schema.columns import SourceColumn, TableShape
+from pipelines.sources.debezium.envelope import table_shape
+from pipelines.sources.postgres.dialect import POSTGRES
 from tests.bench.systems.base import JARS, Job, Launch, System, inherited
 from tests.integration.stack import CHECKOUT
 
@@ -51,7 +53,9 @@ class Flink(System):
         setup = [_create_catalog(lake), f"CREATE DATABASE IF NOT EXISTS lake.`{namespace}`"]
         inserts = []
         for table, key in job.workload.keys.items():
-            shape = table_shape(job.topics.name(table), (job.workload.schema, table), job.topics.value_schema(table))
+            shape = table_shape(
+                job.topics.name(table), (job.workload.schema, table), job.topics.value_schema(table), POSTGRES
+            )
             setup += [_sink(f"lake.`{namespace}`.`{table}`", shape, key), _source(job, table, shape)]
             query = _query(table, shape)
             inserts.append(f"INSERT INTO lake.`{namespace}`.`{table}` {query} WHERE op <> 'd'")

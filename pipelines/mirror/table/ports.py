@@ -1,0 +1,57 @@
+"""What one table's share of a batch needs of the world around it."""
+
+from collections.abc import Iterator
+from typing import Protocol
+
+from pyspark.sql import DataFrame, SparkSession
+
+from pipelines.kafka.ranges import Ranges
+from pipelines.ledger.resyncs import Resync
+
+
+class TopicRecords(Protocol):
+    """Reads ranges of topics anew, ``at_once`` offsets at a time. Raises RetryBatch where Kafka doesn't answer."""
+
+    at_once: int
+
+    def read(
+        self, session: SparkSession, topic: str, ranges: Ranges, whole: bool = False
+    ) -> Iterator[tuple[Ranges, DataFrame]]:
+        """Yield parts of ``ranges``, each with its raw records, in order; or all as one part, if ``whole``."""
+        ...
+
+    def ends(self, topic: str) -> dict[int, int]:
+        """Return partition to the offset after the last record that the topic has now."""
+        ...
+
+    def lost(self, topic: str, ranges: Ranges) -> dict[int, tuple[int, int]]:
+        """Return what of ``ranges`` Kafka doesn't hold any more."""
+        ...
+
+
+class LetterStore(Protocol):
+    """Keeps dead letters, each once."""
+
+    def write(self, letters: DataFrame, topic: str, batch: int, ranges: Ranges) -> None:
+        """Keep ``letters`` of ``topic``, which are all that this batch has of these offsets."""
+        ...
+
+
+class WaitingLookup(Protocol):
+    """Knows which keys have open dead letters, and which letters a person has let pass."""
+
+    def of(self, topic: str) -> DataFrame | None:
+        """Return the first open letter of each key (see :func:`pipelines.changes.waiting.followers`), or None."""
+        ...
+
+    def accepted(self, topic: str) -> dict[int, int]:
+        """Return partition to the offset below which a person has let any number of letters pass."""
+        ...
+
+
+class ResyncLookup(Protocol):
+    """Knows the newest resync of each topic."""
+
+    def of(self, topic: str) -> Resync | None:
+        """Return the newest resync of the topic."""
+        ...

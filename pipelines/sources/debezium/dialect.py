@@ -1,0 +1,28 @@
+"""What one kind of database has of its own in Debezium's events."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import Column
+
+from pipelines.schema.lake_types import LakeType
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """One kind of database, as its connector speaks.
+
+    ``connector``: the namespace of the connector's ``source`` record. ``source_fields``: what is read of that record,
+    name and Avro type. ``log_position``: the position of an event (``event``) in the source's log, as a long that rises
+    in the order in which changes were made. ``table``: schema and table of an event, as ``schema.table``.
+    ``declared_type``: a column's lake type where only its declared type tells how its values are to be read; None: the
+    Avro type tells. ``lost``: what of a value of a declared type isn't in the events; None: nothing.
+    """
+
+    connector: str
+    source_fields: tuple[tuple[str, str], ...]
+    log_position: Callable[[], Column]
+    table: Callable[[], Column]
+    declared_type: Callable[[Any, str, Mapping[str, str]], LakeType | None]
+    lost: Callable[[str, bool], str | None]

@@ -1,0 +1,76 @@
+"""A source that Debezium captures, as a stream of topics."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+
+from pipelines.kafka.profile import TopicProfile
+from pipelines.kafka.registry import SchemaLookup
+from pipelines.schema.columns import TableShape
+from pipelines.sources.base.source import SchemaLog, Schemas, TableName
+from pipelines.sources.debezium import decode, schemas
+from pipelines.sources.debezium.dialect import Dialect
+from pipelines.sources.debezium.names import escaped, topic_name
+
+
+@dataclass
+class DebeziumStream:
+    """A :class:`pipelines.sources.base.source.StreamSource`.
+
+    ``captured``: the source's captured schemas. ``unavailable_value``: what stands for a value that the connector left
+    out. ``heartbeat``, ``schema_changes``: the names (``schema.table``) of the tables in which the source keeps both.
+    """
+
+    name: str
+    captured: Sequence[str]
+    dialect: Dialect
+    registry: SchemaLookup
+    schema_log: SchemaLog
+    unavailable_value: str
+    heartbeat: str
+    schema_changes: str
+
+    @property
+    def topic_pattern(self) -> str:
+        """A Java regular expression for every captured table's topic, for the heartbeat, which keeps lag visible, and
+        for the schema log, which tables follow.
+        """
+        return topic_pattern(self.name, self.captured, (self.heartbeat, self.schema_changes))
+
+    @property
+    def own_topics(self) -> frozenset[str]:
+        """The heartbeat's topic and the schema log's."""
+        return frozenset({f"{self.name}.{self.heartbeat}", self.schema_topic})
+
+    @property
+    def schema_topic(self) -> str:
+        """The topic of the schema log."""
+        return f"{self.name}.{self.schema_changes}"
+
+    def topic(self, table: TableName) -> str:
+        """Return the topic of a table."""
+        return topic_name(self.name, *table)
+
+    def schemas(self, seen: TopicProfile, table: TableName) -> Schemas:
+        """Return the schemas of the ids that ``seen`` has, of events of ``table``. Raises RetryBatch."""
+        return schemas.look_up(self.registry, seen, table, self.dialect)
+
+    def decode(
+        self,
+        raw: DataFrame,
+        shape: TableShape,
+        writers: Mapping[int, str],
+        rejected: Mapping[int, str],
+        keyless: bool = False,
+    ) -> DataFrame:
+        """Return the change rows of one topic's raw records (see :func:`pipelines.sources.debezium.decode.decode`)."""
+        return decode.decode(raw, shape, writers, rejected, self.unavailable_value, self.dialect, keyless)
+
+
+def topic_pattern(source: str, schemas: Sequence[str], own: Sequence[str]) -> str:
+    """Return a Java regular expression for the topics of these schemas' tables and of a source's ``own`` tables."""
+    captured = "|".join(re.escape(escaped(schema)) for schema in schemas)
+    # Spark looks for the pattern anywhere in a name, so both ends are tied.
+    return rf"^{re.escape(source)}\.(({captured})\..+|{'|'.join(map(re.escape, own))})$"
