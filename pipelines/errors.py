@@ -7,6 +7,9 @@ from typing import ClassVar
 
 from py4j.protocol import Py4JError, Py4JJavaError
 
+# What a call into the JVM raises: whatever Java raised, and anything else that keeps it from answering.
+JavaRaised, JavaCallFailed = Py4JJavaError, Py4JError
+
 
 class PipelineError(Exception):
     """Base of this package's errors."""

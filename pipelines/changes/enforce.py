@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from pyspark.errors import AnalysisException, IllegalArgumentException, ParseException
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from pipelines.changes.topic_batch import TopicBatch
@@ -21,6 +21,7 @@ from pipelines.schema.columns import TableShape
 from pipelines.schema.lake_types import printed
 from pipelines.sources.base.change_rows import BROKEN, CREATES, FOUND_BROKEN
 from pipelines.spark.dataframes import viewed
+from pipelines.spark.parsing import wrong_expression, wrong_pattern
 from pipelines.spark.session import configured
 from pipelines.sql import literal, quote
 from quality.conditions import Dialect, conditions, kept
@@ -49,24 +50,16 @@ class Promise:
 
 def check(spark: SparkSession, contracts: Iterable[Contract]) -> None:
     """Raise ContractError for a rule that isn't Spark's SQL, or a pattern that Java doesn't understand."""
-    java, parser = spark._jvm, spark._jsparkSession.sessionState().sqlParser()
-    assert java is not None
     for contract in contracts:
         for rule in contract.rules:
-            try:
-                parser.parseExpression(rule.condition)
-            except ParseException as error:
-                said = f"{error}".strip().splitlines()[0]
-                raise ContractError(f"contract of {contract.source_name}, rule {rule.name}: {said}") from None
+            if said := wrong_expression(spark, rule.condition):
+                raise ContractError(f"contract of {contract.source_name}, rule {rule.name}: {said}")
         for column in contract.columns:
             pattern = column.options.get("pattern", "")
-            try:
-                java.java.util.regex.Pattern.compile(pattern)
-            except IllegalArgumentException as error:
-                said = f"{error}".splitlines()[0]
+            if said := wrong_pattern(spark, pattern):
                 raise ContractError(
                     f"contract of {contract.source_name}, column {column.name}: pattern {pattern!r}: {said}"
-                ) from None
+                )
 
 
 class Enforcement:

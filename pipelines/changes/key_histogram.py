@@ -1,8 +1,9 @@
-"""Gap: where keys are changed at both ends of a table, as where new rows come and the oldest go, what lies between.
+"""A key histogram: where keys are changed at both ends of a table, what lies between the ends is left out.
 
-The least and the greatest changed key have the whole table between them then. So the pass that counts a batch's facts
-marks, on a ruler laid over the keys of the batches before it, which stretches have changed keys, and the widest run of
-those that have none is left out. See infra/decisions/058-widest-key-gap-pruned.md.
+Where new rows come and the oldest go, the least and the greatest changed key have the whole table between them. So the
+pass that counts a batch's stats sets a bit for each bucket of a histogram that has changed keys. The histogram is laid
+over the keys of the batches before it, and the widest run of buckets without changed keys is left out. See
+infra/decisions/058-widest-key-gap-pruned.md.
 """
 
 from collections import deque
@@ -16,8 +17,8 @@ from pyspark.sql import functions as F
 
 # As many as a long has bits.
 BUCKETS = 64
-# That the keys may lie in when the ruler is made. They may then begin anywhere among the first ones, as many as a ruler
-# is moved by at once: it stays the same for many batches, and with it the code that Spark makes of what is asked.
+# That the keys may lie in when the histogram is made. They may then begin anywhere among the first ones, as many as a
+# histogram is moved by at once: it stays the same for many batches, and with it the code that Spark makes of it.
 USED, MOVED = 56, 8
 # Of the keys' distance, that a gap must have to be worth a condition of its own.
 LEAST_SHARE = 1 / 4
@@ -27,8 +28,9 @@ REMEMBERED = 8
 
 @dataclass(frozen=True)
 class KeyHistogram:
-    """Stretches of 2 to the power of ``shift`` values each of a key's column, from the ``first`` one after 0 on. The
-    least stretch has all values below it as well, and the greatest one all above.
+    """Buckets of 2 to the power of ``shift`` values each of a key's column, from the ``first`` one after 0 on.
+
+    The first bucket has all values below it as well, and the last one all above.
     """
 
     key: str
@@ -37,52 +39,55 @@ class KeyHistogram:
 
     @classmethod
     def over(cls, key: str, low: int, high: int) -> "KeyHistogram":
-        """Over values of a column from ``low`` to ``high``, those of a long."""
-        # Never 0, so that numbers of stretches can be subtracted without an overflow.
+        """Lay a histogram over values of a column from ``low`` to ``high``, those of a long."""
+        # Never 0, so that numbers of buckets can be subtracted without an overflow.
         shift = max(1, (-(-(high - low + 1) // USED) - 1).bit_length())
         return cls(key, (low >> shift) // MOVED * MOVED, shift)
 
-    def mark(self, row: Column) -> Column:
-        """A long with the one bit set that is the stretch of a row's key. Marks are put together by their bits."""
+    def bit(self, row: Column) -> Column:
+        """Return a long with the one bit set that is the bucket of a row's key. Rows are put together by their bits."""
         number = F.shiftright(row.getField(self.key).cast("long"), self.shift) - F.lit(self.first).cast("long")
-        stretch = F.greatest(F.lit(0).cast("long"), F.least(F.lit(BUCKETS - 1).cast("long"), number))
-        return F.call_function("shiftleft", F.lit(1).cast("long"), stretch.cast("int"))
+        bucket = F.greatest(F.lit(0).cast("long"), F.least(F.lit(BUCKETS - 1).cast("long"), number))
+        return F.call_function("shiftleft", F.lit(1).cast("long"), bucket.cast("int"))
 
-    def gap(self, marks: int) -> tuple[int, int] | None:
-        """The last value before the widest gap and the first one after it, by all the marks together: no marked key
-        lies in between. None: no gap is worth it.
+    def widest_gap(self, bits: int) -> tuple[int, int] | None:
+        """Return the last value before the widest gap and the first one after it, by all rows' bits together.
+
+        No changed key lies in between. None: no gap is worth a condition.
         """
-        marked = [number for number in range(BUCKETS) if marks >> number & 1]
-        runs = [(after - before - 1, before, after) for before, after in pairwise(marked)]
+        taken = [number for number in range(BUCKETS) if bits >> number & 1]
+        runs = [(after - before - 1, before, after) for before, after in pairwise(taken)]
         width, before, after = max(runs, default=(0, 0, 0))
-        if not width or width < LEAST_SHARE * (marked[-1] - marked[0] + 1):
+        if not width or width < LEAST_SHARE * (taken[-1] - taken[0] + 1):
             return None
         return ((self.first + before + 1) << self.shift) - 1, (self.first + after) << self.shift
 
 
 class RecentKeys:
-    """Of one table: by where the keys of its last batches were. Used by one thread at a time."""
+    """Where the keys of a table's last batches were. Used by one thread at a time."""
 
     def __init__(self) -> None:
         self._key: str | None = None
-        self._reaches: deque[tuple[int, int]] = deque(maxlen=REMEMBERED)
+        self._bounds: deque[tuple[int, int]] = deque(maxlen=REMEMBERED)
 
-    def note(self, keys: Sequence[str], reach: Mapping[str, tuple[Any, Any]]) -> None:
-        """A batch had changed keys between two values in each column of ``reach``; those of ``keys`` have whole
-        numbers.
+    def note(self, keys: Sequence[str], bounds: Mapping[str, tuple[Any, Any]]) -> None:
+        """Note that a batch had changed keys between two values in each column of ``bounds``.
+
+        Those of ``keys`` have whole numbers.
         """
-        key = next((key for key in keys if key in reach), None)
+        key = next((key for key in keys if key in bounds), None)
         if key is None:
             return
         if key != self._key:
             self._key = key
-            self._reaches.clear()
-        self._reaches.append(reach[key])
+            self._bounds.clear()
+        self._bounds.append(bounds[key])
 
-    def ruler(self, keys: Sequence[str]) -> KeyHistogram | None:
-        """For the next batch, whose ``keys`` with whole numbers are these. None: it isn't known where they are."""
+    def histogram(self, keys: Sequence[str]) -> KeyHistogram | None:
+        """Return the histogram for the next batch, whose ``keys`` with whole numbers are these.
+
+        None: it isn't known where they are.
+        """
         if self._key is None or self._key not in keys:
             return None
-        return KeyHistogram.over(
-            self._key, min(low for low, _ in self._reaches), max(high for _, high in self._reaches)
-        )
+        return KeyHistogram.over(self._key, min(low for low, _ in self._bounds), max(high for _, high in self._bounds))

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable
 
-from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from pipelines.changes.admit import admit, park
 from pipelines.changes.enforce import Enforcement
 from pipelines.changes.project import project_rows
-from pipelines.changes.stats import StatsRequest, stat_columns
+from pipelines.changes.stats import BatchStats, StatsRequest, stat_columns
 from pipelines.changes.topic_batch import TopicBatch
 from pipelines.changes.waiting import firsts, followers
 from pipelines.kafka.wire import id_bytes, schema_id
@@ -40,29 +40,33 @@ def _written_by(writers: Iterable[int]) -> Column:
 
 
 def admit_changes(
-    rows: DataFrame, part: TopicBatch, shape: TableShape, keys: tuple[str, ...], waiting: DataFrame | None,
-    asked: StatsRequest, enforcement: Enforcement | None, protected: ProtectedColumns,
-) -> tuple[DataFrame, Row]:  # fmt: skip
-    """``rows`` with their problems and their values ``protected``, persisted, and their facts (``asked``: see
-    :mod:`pipelines.changes.stats`). ``enforcement``: of the table's contract, if there is one, which is asked of values
-    as the source has them. ``waiting``: the keys behind whose letters events wait (see
-    :mod:`pipelines.dead_letters.waiting`); events that come after a broken one in this very batch wait as well.
+    rows: DataFrame, batch: TopicBatch, shape: TableShape, keys: tuple[str, ...], waiting: DataFrame | None,
+    request: StatsRequest, enforcement: Enforcement | None, protected: ProtectedColumns,
+) -> tuple[DataFrame, BatchStats]:  # fmt: skip
+    """Return ``rows`` with their problems and their values ``protected``, persisted, and their stats.
+
+    ``enforcement``: of the table's contract, if there is one, which is asked of values as the source has them.
+    ``waiting``: the keys behind whose letters events wait (see :mod:`pipelines.dead_letters.waiting`); events that come
+    after a broken one in this very batch wait as well.
     """
     rows = admit(rows, keys)
     if enforcement is not None:
-        rows = enforcement.on(rows, part, shape)
+        rows = enforcement.on(rows, batch, shape)
     rows, shape = protected.on(rows, shape), protected.shape(shape)
     if waiting is not None:
-        rows = park(rows, followers(part.raw, waiting))
-    rows, facts = _kept(rows, shape, keys, asked)
-    if not facts.dead:
-        return rows, facts
+        rows = park(rows, followers(batch.raw, waiting))
+    rows, stats = _persisted(rows, shape, keys, request)
+    if not stats.dead:
+        return rows, stats
     broken = rows.where(F.col("problem").isNotNull()).select("partition", "offset")
-    first = firsts(part.raw.join(F.broadcast(broken), ["partition", "offset"]))
-    parked, facts = _kept(park(rows, followers(part.raw, first)), shape, keys, asked)
+    first = firsts(batch.raw.join(F.broadcast(broken), ["partition", "offset"]))
+    parked, stats = _persisted(park(rows, followers(batch.raw, first)), shape, keys, request)
     release(rows)
-    return parked, facts
+    return parked, stats
 
 
-def _kept(rows: DataFrame, shape: TableShape, keys: tuple[str, ...], asked: StatsRequest) -> tuple[DataFrame, Row]:
-    return keep_with_stats(rows, stat_columns(rows, shape, keys, asked), asked.few)
+def _persisted(
+    rows: DataFrame, shape: TableShape, keys: tuple[str, ...], request: StatsRequest
+) -> tuple[DataFrame, BatchStats]:
+    kept, found = keep_with_stats(rows, stat_columns(rows, shape, keys, request), request.few)
+    return kept, BatchStats.of(found)

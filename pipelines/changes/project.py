@@ -111,7 +111,7 @@ def _value(
         return none
 
     def value(name: str | None, version: Version | None) -> Column:
-        gone = name is None and version is not None and first is not None and version.lsn > first.lsn
+        gone = name is None and version is not None and first is not None and version.log_position > first.log_position
         return none if gone else read(name)
 
     known: list[Version | None] = list(written) or [None]
@@ -139,7 +139,7 @@ def _names(column: SourceColumn, wanted: Target, written: Sequence[Version]) -> 
 def _by_version(values: Sequence[Column], written: Sequence[Version]) -> Column:
     def later(before: Column, step: tuple[Column, Version]) -> Column:
         value, version = step
-        return F.when(F.col("lsn") >= version.lsn, value).otherwise(before)
+        return F.when(F.col("log_position") >= version.log_position, value).otherwise(before)
 
     return reduce(later, zip(values[1:], written[1:], strict=True), values[0])
 

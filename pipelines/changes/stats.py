@@ -1,5 +1,6 @@
-"""Facts: what a table's change rows amount to, and where their keys are."""
+"""What a table's change rows amount to, and where their keys are."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -19,38 +20,83 @@ LISTABLE = (*PRUNABLE, "uuid")
 # Of whose values a set makes the same groups as a query does (not so of 0.0 and -0.0), and which Python can hold all of
 # (not so of dates after the year 9999).
 GROUPABLE = (*LISTABLE, "boolean")
-# More keys than these cost the planner more than the files that they are not in would cost the merge.
-MOST_LISTED = 200
 
 
 @dataclass(frozen=True)
 class StatsRequest:
-    """What rows are asked for beside their counts and times. ``few``: where it can be listed, which keys there are
-    changes of. ``slots``: which of them these keys have. ``ruler``: on which of its stretches they are.
+    """What rows are asked for beside their counts and times.
+
+    ``few``: where they can be listed, which keys there are changes of; up to ``listed_keys`` of them. ``key_filter``:
+    which of its buckets these keys have. ``histogram``: in which of its buckets they are.
     """
 
     few: bool
-    slots: KeyFilter | None = None
-    ruler: KeyHistogram | None = None
+    key_filter: KeyFilter | None = None
+    histogram: KeyHistogram | None = None
+    listed_keys: int = 200
 
 
-def stat_columns(rows: DataFrame, shape: TableShape, keys: tuple[str, ...], asked: StatsRequest) -> list[Column]:
-    """Counts, times and bounds of decoded rows, in one pass: bounds of the key, or without one of what is removed.
-    ``incomplete``: changes that lack an unchanged value, ``inheriting``: those of them that a change of key made.
-    ``moved``: the newest log position of a change of a row's key that may have left out a value. ``distinct``: how many
-    keys there are changes of, where rows are few, and ``touched``: which, where these are few as well; null if keys
-    can't be listed. ``taken``: the slots that changed keys have; ``marks``: the stretches of the ruler that they are
-    on, a bit each. ``broken``: promise of the contract to how many rows broke it.
+@dataclass(frozen=True)
+class BatchStats:
+    """What a table's change rows amount to, and where their keys are.
+
+    ``dead``: rows with a problem; ``live``: changes without one, truncates apart; ``removals``: those of them that
+    change or delete a row, ``replayed``: that had been dead letters, ``incomplete``: that lack an unchanged value,
+    ``inheriting``: of the incomplete those that a change of key made. ``moved``: the newest log position of a change of
+    a row's key that may have left out a value. ``truncates``, ``truncated``: how many, and the newest one's log
+    position. ``oldest``: when the oldest change was committed, in seconds since 1970. ``distinct``: how many keys there
+    are changes of, where rows are few, and ``touched``: which, where these are few as well; None: keys can't be listed.
+    ``filter_buckets``: the key filter's buckets that changed keys have; ``histogram_bits``: the histogram's, a bit
+    each. ``broken``: promise of the contract to how many rows broke it. ``bounds``: column to the least and greatest
+    value, of the key, or without one of what is removed.
     """
-    return _aggregates(rows.sparkSession._jvm, shape, keys, asked, tuple(_promises(rows)))
+
+    dead: int
+    live: int
+    removals: int
+    replayed: int
+    incomplete: int
+    inheriting: int
+    moved: int | None
+    truncates: int
+    truncated: int | None
+    oldest: float | None
+    distinct: int | None
+    touched: tuple[Row, ...] | None
+    filter_buckets: tuple[int, ...]
+    histogram_bits: int | None
+    broken: Mapping[str, int]
+    bounds: Mapping[str, tuple[Any, Any]]
+
+    @classmethod
+    def of(cls, row: Row) -> "BatchStats":
+        """Return the stats of the row that :func:`stat_columns` give."""
+        said = row.asDict()
+        broken = {name: count for name, count in said.pop("broken").asDict().items() if count}
+        ends = said.pop("bounds").asDict()
+        names = [name.removeprefix("low ") for name in ends if name.startswith("low ")]
+        pairs = {name: (ends[f"low {name}"], ends[f"high {name}"]) for name in names}
+        touched, buckets = said.pop("touched"), said.pop("filter_buckets")
+        return cls(
+            **said,
+            touched=None if touched is None else tuple(touched),
+            filter_buckets=tuple(buckets or ()),
+            broken=broken,
+            bounds={name: pair for name, pair in pairs.items() if pair[0] is not None},
+        )
+
+
+def stat_columns(rows: DataFrame, shape: TableShape, keys: tuple[str, ...], request: StatsRequest) -> list[Column]:
+    """Return the columns of :class:`BatchStats`: what rows amount to, in one pass over them."""
+    return _aggregates(rows.sparkSession._jvm, shape, keys, request, tuple(_promises(rows)))
 
 
 @lru_cache(maxsize=SHAPES)
 def _aggregates(
-    _jvm: Any, shape: TableShape, keys: tuple[str, ...], asked: StatsRequest, promises: tuple[str, ...]
+    _jvm: Any, shape: TableShape, keys: tuple[str, ...], request: StatsRequest, promises: tuple[str, ...]
 ) -> list[Column]:
     """Made once: two hundred calls into the JVM (``_jvm``)."""
-    slots, ruler = asked.slots, asked.ruler
+    key_filter, histogram = request.key_filter, request.histogram
     good = F.col("problem").isNull()
     truncates = good & (F.col("op") == TRUNCATE)
     live = good & (F.col("op") != TRUNCATE)
@@ -60,7 +106,7 @@ def _aggregates(
     image = "row" if keys else "before"
     enforced = good | F.col("problem").startswith(BROKEN)
     bounded = bounded_columns(shape, keys)
-    listed = asked.few and keys and all(has_exact_groups(c.type.iceberg) for c in shape.columns if c.name in keys)
+    listed = request.few and keys and all(has_exact_groups(c.type.iceberg) for c in shape.columns if c.name in keys)
     key = F.struct(*[F.col("row").getField(name).alias(name) for name in keys])
     changed = F.collect_set(F.when(live, key)) if listed else F.lit(None).cast("array<int>")
     return [
@@ -70,14 +116,18 @@ def _aggregates(
         F.count_if(live & F.col("replayed")).alias("replayed"),
         F.count_if(live & lacking).alias("incomplete"),
         F.count_if(arriving & lacking).alias("inheriting"),
-        F.max(F.when(halves, F.col("lsn")) if shape.toastable else F.lit(None)).cast("long").alias("moved"),
+        F.max(F.when(halves, F.col("log_position")) if shape.toastable else F.lit(None)).cast("long").alias("moved"),
         F.count_if(truncates).alias("truncates"),
-        F.max(F.when(truncates, F.col("lsn"))).alias("truncated"),
+        F.max(F.when(truncates, F.col("log_position"))).alias("truncated"),
         F.min(F.unix_micros("committed_at") / 1e6).alias("oldest"),
         (F.size(changed) if listed else F.lit(None)).alias("distinct"),
-        F.when(F.size(changed) <= MOST_LISTED, changed).alias("touched"),
-        (F.lit(None) if slots is None else F.collect_set(F.when(live, slots.slot(F.col("row"))))).alias("taken"),
-        (F.lit(None) if ruler is None else F.bit_or(F.when(live, ruler.mark(F.col("row"))))).alias("marks"),
+        F.when(F.size(changed) <= request.listed_keys, changed).alias("touched"),
+        (F.lit(None) if key_filter is None else F.collect_set(F.when(live, key_filter.bucket(F.col("row"))))).alias(
+            "filter_buckets"
+        ),
+        (F.lit(None) if histogram is None else F.bit_or(F.when(live, histogram.bit(F.col("row"))))).alias(
+            "histogram_bits"
+        ),
         F.struct(
             F.lit(0).alias(""),
             *[F.count_if(enforced & F.col(FOUND_BROKEN).getField(name)).alias(name) for name in promises],
@@ -91,18 +141,8 @@ def _aggregates(
 
 
 def folded_count(good: DataFrame, keys: tuple[str, ...]) -> int:
-    """How many rows :func:`pipelines.merge.fold.fold` makes of ``good``."""
+    """Return how many rows a fold makes of ``good``: its distinct keys."""
     return good.select(*[F.col("row").getField(key) for key in keys]).distinct().count()
-
-
-def broken_promises(facts: Row) -> dict[str, int]:
-    """Promise of the contract to how many rows broke it, where some did."""
-    return {name: count for name, count in facts.broken.asDict().items() if count}
-
-
-def can_be_listed(rows: int) -> bool:
-    """Whether so many changes have no more keys than are listed."""
-    return rows <= MOST_LISTED
 
 
 def has_exact_groups(kind: Any) -> bool:

@@ -10,28 +10,32 @@ from pyspark.sql import DataFrame, SparkSession
 from pipelines.kafka.profile import TopicProfile
 from pipelines.kafka.ranges import Ranges
 from pipelines.ledger.entries import Counts
+from pipelines.limits import Limits
 from pipelines.schema.versions import TableVersions
 from pipelines.spark.dataframes import persisted
 
-FEW_RECORDS = 50_000
-CACHED_OFFSETS = 100_000
 
+def coalesced(records: DataFrame, offsets: int, limits: Limits) -> DataFrame:
+    """Return ``records`` of so many ``offsets`` in as many partitions as they are worth.
 
-def coalesced(records: DataFrame, offsets: int) -> DataFrame:
-    """``records`` of so many ``offsets`` in as many partitions as they are worth: not one a Kafka partition, for every
-    job on them goes over all of them. Many are left as they were read, in parts that are all alike.
+    That isn't one a Kafka partition, for every job on them goes over all of them. Many are left as they were read, in
+    parts that are all alike.
     """
-    if offsets > CACHED_OFFSETS:
+    if offsets > limits.cached_offsets:
         return records
-    return records.coalesce(1 if offsets <= FEW_RECORDS else records.sparkSession.sparkContext.defaultParallelism)
+    return records.coalesce(
+        1 if offsets <= limits.few_records else records.sparkSession.sparkContext.defaultParallelism
+    )
 
 
 @contextmanager
-def cached(records: DataFrame, offsets: int) -> Iterator[DataFrame]:
-    """``records`` of so many ``offsets``, kept for the block once they have been read. Many are read again from Kafka
-    instead, each time they are asked for: that takes less time than keeping them, and no memory.
+def cached(records: DataFrame, offsets: int, limits: Limits) -> Iterator[DataFrame]:
+    """Keep ``records`` of so many ``offsets`` for the block, once they have been read.
+
+    Many are read again from Kafka instead, each time they are asked for: that takes less time than keeping them, and no
+    memory.
     """
-    if offsets > CACHED_OFFSETS:
+    if offsets > limits.cached_offsets:
         yield records
         return
     with persisted(records):
@@ -43,7 +47,7 @@ class TopicOutcome:
     """What became of a topic's records in a batch. Times in milliseconds, by stage.
 
     ``skipped``: records that the table had already; ``reread``: records from before the batch that it lacked;
-    ``swept``: rows which a resync didn't find in the source any more. ``assumed``: what its records held wasn't looked
+    ``swept``: rows which a resync didn't find in the source any more. ``expected``: what its records held wasn't looked
     at first, and turned out to be what was expected. ``layout``: what was changed of it;
     ``layout_refused``: why the one of the table's spec can't be had. ``described``: what of its contract was written
     into its metadata; ``broken``: promise of it to how many rows broke it; ``not_enforced``: promise to why it can't be
@@ -63,7 +67,7 @@ class TopicOutcome:
     broken: dict[str, int] = field(default_factory=dict)
     not_enforced: dict[str, str] = field(default_factory=dict)
     committed: bool = False
-    assumed: bool = False
+    expected: bool = False
     oldest_commit: float | None = None
     ms: dict[str, int] = field(default_factory=dict)
 
@@ -100,13 +104,3 @@ class TopicBatch:
     outcome: TopicOutcome
     versions: TableVersions | None = None
     whole: bool = False
-
-    @property
-    def few(self) -> bool:
-        """Whether the records are so few that what has to be planned and started costs more than they do."""
-        return self.seen.rows <= FEW_RECORDS
-
-    @property
-    def many(self) -> bool:
-        """Whether they are so many that what is known of them is worth a pass of its own."""
-        return self.seen.rows > CACHED_OFFSETS

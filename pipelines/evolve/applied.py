@@ -3,7 +3,7 @@
 import json
 
 from pipelines.lake.partitioning import fixed_columns
-from pipelines.lake.properties import ATTRIBUTES, KEY_COLUMNS, RELATION, SCHEMA_LSN
+from pipelines.lake.properties import ATTRIBUTES, KEY_COLUMNS, RELATION, SCHEMA_POSITION
 from pipelines.lake.table import LakeTable
 from pipelines.protection.columns import source_types
 from pipelines.schema.plan import Applied
@@ -36,7 +36,7 @@ def applied_schema(table: LakeTable, versions: TableVersions) -> Applied:
         return Applied(types, keys, fixed=fixed)
     if properties.get(RELATION) == str(newest.relation):
         attributes = {int(number): name for number, name in json.loads(properties[ATTRIBUTES]).items()}
-        return Applied(types, keys, attributes, versions.at(int(properties[SCHEMA_LSN])), fixed)
+        return Applied(types, keys, attributes, versions.at(int(properties[SCHEMA_POSITION])), fixed)
     if relation(table) is not None:
         # Another table had the name: none of its columns is one of this table's, but those that can't go serve again.
         again = {newest.by_name[name].number: name for name in fixed & newest.by_name.keys()}

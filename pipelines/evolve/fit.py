@@ -7,9 +7,16 @@ from typing import Any
 from pipelines.errors import StopPipeline
 from pipelines.evolve.applied import applied_schema
 from pipelines.failpoints import failpoint
-from pipelines.lake.catalog import Lake
 from pipelines.lake.iceberg_schema import steps
-from pipelines.lake.properties import ATTRIBUTES, BACKFILL, KEY_COLUMNS, RELATION, SCHEMA_HISTORY, SCHEMA_LSN, WITHHELD
+from pipelines.lake.properties import (
+    ATTRIBUTES,
+    BACKFILL,
+    KEY_COLUMNS,
+    RELATION,
+    SCHEMA_HISTORY,
+    SCHEMA_POSITION,
+    WITHHELD,
+)
 from pipelines.lake.table import LakeTable
 from pipelines.protection.columns import ProtectedColumns
 from pipelines.schema.columns import TableShape
@@ -27,7 +34,7 @@ def check_frozen(table: LakeTable, wanted: Target) -> None:
 
 
 def fit_columns(
-    lake: Lake, table: LakeTable, wanted: Target, versions: TableVersions, shape: TableShape | None,
+    table: LakeTable, wanted: Target, versions: TableVersions, shape: TableShape | None,
     protected: ProtectedColumns | None = None,
 ) -> list[Change]:  # fmt: skip
     """Give the table the columns of ``wanted``, in one commit, and say what was changed.
@@ -44,7 +51,11 @@ def fit_columns(
     refuse(table, differences)
     protected = protected or ProtectedColumns()
     version, said = wanted.version, protection_properties(table, wanted, found, protected)
-    if not found and not said and (version is None or table.properties.get(SCHEMA_LSN) == str(version.lsn)):
+    if (
+        not found
+        and not said
+        and (version is None or table.properties.get(SCHEMA_POSITION) == str(version.log_position))
+    ):
         return []
     told = protected.told(found)
     properties = {
@@ -53,7 +64,7 @@ def fit_columns(
         **version_properties(table, wanted, told),
     }
     failpoint("before-alter")
-    table.alter(steps(lake.jvm, protected.changes(found), wanted.columns), properties)
+    table.alter(steps(table, protected.changes(found), wanted.columns), properties)
     return told
 
 
@@ -86,14 +97,14 @@ def version_properties(table: LakeTable, wanted: Target, done: Sequence[Change])
     """Properties: the key, the version that the table follows now, and what was done for it."""
     properties, version = {KEY_COLUMNS: json.dumps(list(wanted.keys))}, wanted.version
     if version is not None:
-        properties[SCHEMA_LSN] = str(version.lsn)
+        properties[SCHEMA_POSITION] = str(version.log_position)
     withheld = json.dumps({w.column: str(w) for w in wanted.withheld})
     told = [str(change) for change in done]
     if withheld != table.properties.get(WITHHELD, "{}"):
         properties[WITHHELD] = withheld
         told += [str(w) for w in wanted.withheld]
     if told:
-        said = {"lsn": version and version.lsn, "at": version and version.changed_at, "changes": told}
+        said = {"lsn": version and version.log_position, "at": version and version.changed_at, "changes": told}
         properties[SCHEMA_HISTORY] = json.dumps([*json.loads(table.properties.get(SCHEMA_HISTORY, "[]")), said])
     return properties
 
@@ -104,13 +115,13 @@ def _late(change: Change, wanted: Target, versions: TableVersions, protected: Pr
     assert first is not None
     assert change.missing is not None
     value = protected.default(change.column, change.missing.sql(change.to), change.to)
-    return {"value": value, "before_lsn": first.lsn}
+    return {"value": value, "before_lsn": first.log_position}
 
 
 def _reread_since(has: Applied, versions: TableVersions) -> bool:
     """Whether the source's rows are read again for a change that the table hasn't followed."""
-    since = has.version.lsn if has.version else 0
-    return any(version.reread and version.lsn > since for version in versions.versions)
+    since = has.version.log_position if has.version else 0
+    return any(version.reread and version.log_position > since for version in versions.versions)
 
 
 def refuse(table: LakeTable, differences: Sequence[str]) -> None:

@@ -25,7 +25,6 @@ from pipelines.evolve.fit import (
     version_properties,
 )
 from pipelines.failpoints import failpoint
-from pipelines.lake.catalog import Lake
 from pipelines.lake.commit import commit
 from pipelines.lake.iceberg_schema import identifies, set_key, steps
 from pipelines.lake.properties import SOURCE_SCHEMA, SOURCE_TABLE
@@ -61,11 +60,11 @@ def due(table: LakeTable | None, versions: TableVersions) -> list[Version]:
     if not versions.key_changes:
         return []
     has = applied_schema(table, versions).version if table is not None else None
-    return [change for change in versions.key_changes if has is None or change.lsn > has.lsn]
+    return [change for change in versions.key_changes if has is None or change.log_position > has.log_position]
 
 
 def change_key(
-    lake: Lake, session: SparkSession, table: LakeTable, versions: TableVersions, policy: SchemaPolicy,
+    session: SparkSession, table: LakeTable, versions: TableVersions, policy: SchemaPolicy,
     resyncing: bool = False, protected: ProtectedColumns | None = None,
 ) -> list[Change]:  # fmt: skip
     """Give the table the columns and the key of the newest of ``versions``, and say what was changed. The key may have
@@ -90,7 +89,7 @@ def change_key(
     protected.check(wanted.columns, wanted.keys)
     said = protection_properties(table, wanted, found, protected)
     free = partial(set_key, was=[key for key in has.keys if key in table.column_types], keys=())
-    changes = steps(lake.jvm, protected.changes(found), wanted.columns)
+    changes = steps(table, protected.changes(found), wanted.columns)
     table.alter([free, *changes], {**column_properties(table, wanted, versions, found, protected), **said})
     backfill(session, table)
     failpoint("amid-rekey")

@@ -9,7 +9,6 @@ from dataclasses import replace
 
 from pipelines.errors import StopPipeline
 from pipelines.evolve.applied import applied_schema
-from pipelines.lake.catalog import Lake
 from pipelines.lake.iceberg_schema import INEXACT, steps
 from pipelines.lake.partitioning import fixed_columns
 from pipelines.lake.properties import SOURCE_SCHEMA, SOURCE_TABLE
@@ -33,9 +32,7 @@ class Reprotection:
         # The schema of the table that was found to be as the contract says.
         self._settled: tuple[str, int] | None = None
 
-    def settle(
-        self, lake: Lake, table: LakeTable, versions: TableVersions, resync: Resync | None, known: Ledger
-    ) -> list[str]:
+    def settle(self, table: LakeTable, versions: TableVersions, resync: Resync | None, known: Ledger) -> list[str]:
         """Have the table's columns protected as the contract says, and say what was done. Raises StopPipeline."""
         if self._settled == table.identity:
             return []
@@ -50,12 +47,12 @@ class Reprotection:
             if resync is None or not _lies_ahead(resync, known):
                 wait = [old for old, entry in wrong.items() if entry is None or entry.how != "drop"]
                 _refuse(table, wait, was, wrong)
-            self._replace(lake, table, has, called, entry, list(wrong))
+            self._replace(table, has, called, entry, list(wrong))
         self._settled = table.identity
         return [f"protect {old} ({entry.how if entry else 'no more'})" for old, entry in wrong.items()]
 
     def _replace(
-        self, lake: Lake, table: LakeTable, has: Applied, called: dict[str, str],
+        self, table: LakeTable, has: Applied, called: dict[str, str],
         entry: dict[str, ColumnProtection | None], wrong: list[str],
     ) -> None:  # fmt: skip
         stuck = sorted(set(wrong) & fixed_columns(table))
@@ -71,7 +68,7 @@ class Reprotection:
             changes.append(replace(change, column=old))
             kind = replace(plain_type(has.types[old]), lost=_lost(comments[old]))
             columns.append(SourceColumn(old, None, kind))
-        table.alter(steps(lake.jvm, changes, columns), protection_property(table.properties, entry))
+        table.alter(steps(table, changes, columns), protection_property(table.properties, entry))
 
 
 def _called(has: Applied, wanted: Target) -> dict[str, str]:

@@ -13,7 +13,7 @@ from pipelines.kafka.wire import number_of, schema_id
 @dataclass
 class TopicProfile:
     """One topic's share of a batch. ``ranges``: partition to first offset and the one after the last; ``unkeyed``:
-    records with a value and without a key. ``assumed``: nobody has looked (see :mod:`pipelines.kafka.expected`), and
+    records with a value and without a key. ``expected``: nobody has looked (see :mod:`pipelines.kafka.expected`), and
     ``rows`` are the most that there can be.
     """
 
@@ -24,7 +24,7 @@ class TopicProfile:
     rows: int = 0
     tombstones: int = 0
     unkeyed: int = 0
-    assumed: bool = False
+    expected: bool = False
 
     def __add__(self, other: Self) -> "TopicProfile":
         """Both shares of the topic together."""

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from pipelines.lake.table import LakeTable
 from pipelines.schema.columns import SourceColumn, TableShape
 from pipelines.schema.plan import Change
 from pipelines.schema.technical import TECHNICAL, TECHNICAL_TYPES
@@ -46,7 +47,7 @@ def _doc(column: SourceColumn) -> dict[str, str]:
     return {"doc": f"{INEXACT}{column.type.lost}"} if column.type.lost else {}
 
 
-def steps(jvm: Any, found: Sequence[Change], columns: Sequence[SourceColumn]) -> list[Callable[[Any], Any]]:
+def steps(table: LakeTable, found: Sequence[Change], columns: Sequence[SourceColumn]) -> list[Callable[[Any], Any]]:
     """These changes, as steps of :meth:`pipelines.lake.table.LakeTable.alter`; ``columns``: what the table is to have.
 
     What is dropped goes first; then new names, by way of names that nothing has; then types and new columns.
@@ -81,7 +82,7 @@ def steps(jvm: Any, found: Sequence[Change], columns: Sequence[SourceColumn]) ->
     def retype(update: Any) -> Any:
         for change in found:
             if change.kind == "widen":
-                kind = jvm.org.apache.iceberg.types.Types.fromPrimitiveString(change.to)
+                kind = table.jvm.org.apache.iceberg.types.Types.fromPrimitiveString(change.to)
                 update = update.updateColumn(change.column, kind)
             elif change.kind == "replace":
                 update = update.deleteColumn(change.column)
@@ -89,7 +90,7 @@ def steps(jvm: Any, found: Sequence[Change], columns: Sequence[SourceColumn]) ->
 
     def add(update: Any) -> Any:
         schema = {"type": "struct", "schema-id": 0, "fields": fresh}
-        return update.unionByNameWith(jvm.org.apache.iceberg.SchemaParser.fromJson(json.dumps(schema)))
+        return update.unionByNameWith(table.jvm.org.apache.iceberg.SchemaParser.fromJson(json.dumps(schema)))
 
     return [drop, put_aside, rename, retype, *([add] if fresh else [])] if found else []
 

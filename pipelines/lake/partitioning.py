@@ -26,7 +26,7 @@ def partitioning(table: LakeTable) -> tuple[str, ...]:
     return tuple(str(Term.of(transform, name)) for transform, name in fields if transform != "void")
 
 
-def apply_layout(jvm: Any, table: LakeTable, wanted: Layout) -> list[str]:
+def apply_layout(table: LakeTable, wanted: Layout) -> list[str]:
     """Give the table the layout that is ``wanted``, and say what was changed. Raises LayoutError; nothing is changed
     then.
     """
@@ -37,7 +37,7 @@ def apply_layout(jvm: Any, table: LakeTable, wanted: Layout) -> list[str]:
     if wanted.partition is None or sorted(wanted.partition) == sorted(has):
         return []
     try:
-        _repartition(jvm, table, has, wanted.partition)
+        _repartition(table, has, wanted.partition)
     except Py4JJavaError as error:
         raise LayoutError(f"{table.sql_name} can't be partitioned as its spec says: {in_a_line(error)}") from None
     return [f"partition by {', '.join(wanted.partition) or 'nothing'}"]
@@ -53,29 +53,29 @@ def fixed_columns(table: LakeTable) -> frozenset[str]:
     return frozenset(name for source in sources if (name := schema.findColumnName(source)) is not None)
 
 
-def sort_order(jvm: Any, table: LakeTable, terms: Sequence[Term]) -> Any:
+def sort_order(table: LakeTable, terms: Sequence[Term]) -> Any:
     """Iceberg's SortOrder by those of ``terms`` whose columns the table has."""
-    iceberg = jvm.org.apache.iceberg
+    iceberg = table.jvm.org.apache.iceberg
     order, nulls_first = iceberg.SortOrder.builderFor(table.java.schema()), iceberg.NullOrder.NULLS_FIRST
     for term in terms:
         if term.column in table.column_types:
-            order = order.asc(_expression(jvm, term), nulls_first)
+            order = order.asc(_expression(table, term), nulls_first)
     return order.build()
 
 
-def _repartition(jvm: Any, table: LakeTable, has: Sequence[str], wanted: Sequence[str]) -> None:
+def _repartition(table: LakeTable, has: Sequence[str], wanted: Sequence[str]) -> None:
     update = table.java.updateSpec()
     for text in [text for text in has if text not in wanted]:
-        update = update.removeField(_expression(jvm, Term.parse(text)))
+        update = update.removeField(_expression(table, Term.parse(text)))
     for text in [text for text in wanted if text not in has]:
-        update = update.addField(_expression(jvm, Term.parse(text)))
+        update = update.addField(_expression(table, Term.parse(text)))
     update.commit()
     table.java.refresh()
 
 
-def _expression(jvm: Any, term: Term) -> Any:
+def _expression(table: LakeTable, term: Term) -> Any:
     """The term as Iceberg's own."""
-    make = jvm.org.apache.iceberg.expressions.Expressions
+    make = table.jvm.org.apache.iceberg.expressions.Expressions
     if term.transform == "identity":
         return make.ref(term.column)
     return getattr(make, term.transform)(term.column, *(() if term.width is None else (term.width,)))

@@ -5,7 +5,7 @@ SOURCE, SOURCE_SCHEMA, SOURCE_TABLE = "lakehouse.source", "lakehouse.source-sche
 TOPIC, KEY_COLUMNS = "lakehouse.topic", "lakehouse.key-columns"
 # The source's table (its number), its column numbers as JSON (number to the lake's name), and the log position of that
 # schema.
-RELATION, ATTRIBUTES, SCHEMA_LSN = "lakehouse.relation", "lakehouse.attributes", "lakehouse.schema-lsn"
+RELATION, ATTRIBUTES, SCHEMA_POSITION = "lakehouse.relation", "lakehouse.attributes", "lakehouse.schema-lsn"
 SCHEMA_HISTORY, BACKFILL = "lakehouse.schema-history", "lakehouse.backfill"
 # Columns that the table's policy keeps from following the source's, as JSON: the source's name to what isn't followed.
 WITHHELD = "lakehouse.withheld"

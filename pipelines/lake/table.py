@@ -16,7 +16,7 @@ class LakeTable:
 
     def __init__(self, jvm: Any, namespace: str, name: str, table: Any, branch: str | None = None) -> None:
         self.namespace, self.name, self.branch, self._table = namespace, name, branch, table
-        self._jvm = jvm
+        self.jvm = jvm
         # Each is read once, as a whole: every entry by itself would be a call into the JVM.
         self._properties: dict[str, str] | None = None
         self._columns: list[dict[str, Any]] | None = None
@@ -39,7 +39,7 @@ class LakeTable:
 
     def on(self, branch: str) -> "LakeTable":
         """The same table, read and written on a branch that it has."""
-        return LakeTable(self._jvm, self.namespace, self.name, self._table, branch)
+        return LakeTable(self.jvm, self.namespace, self.name, self._table, branch)
 
     @property
     def snapshot_id(self) -> int | None:
@@ -48,9 +48,44 @@ class LakeTable:
         return None if snapshot is None else int(snapshot.snapshotId())
 
     @property
+    def main_snapshot_id(self) -> int | None:
+        """What readers see, whatever branch the table is looked up on; None: nothing was ever published."""
+        snapshot = self._table.currentSnapshot()
+        return None if snapshot is None else int(snapshot.snapshotId())
+
+    @property
     def java(self) -> Any:
         """Iceberg's own Table."""
         return self._table
+
+    @property
+    def snapshot_count(self) -> int:
+        """How many snapshots are kept."""
+        # A list in Java: gone over from here, each would be several calls.
+        return len(self._table.snapshots())
+
+    @property
+    def manifest_count(self) -> int:
+        """How many manifests the current snapshot has."""
+        snapshot = self._table.currentSnapshot()
+        return 0 if snapshot is None else int(snapshot.allManifests(self._table.io()).size())
+
+    @property
+    def uuid(self) -> str:
+        """Which table it is, whatever it is called."""
+        return str(self._table.uuid())
+
+    def operations_since(self, snapshot_id: int) -> list[tuple[str, dict[str, str]]] | None:
+        """Operation and summary of each snapshot of the table's main branch after this one, newest first.
+
+        None: the snapshot isn't among its ancestors.
+        """
+        found, snapshot = [], self._table.currentSnapshot()
+        while snapshot is not None and int(snapshot.snapshotId()) != snapshot_id:
+            found.append((str(snapshot.operation()), self.summary_of(snapshot)))
+            parent = snapshot.parentId()
+            snapshot = None if parent is None else self._table.snapshot(parent)
+        return None if snapshot is None else found
 
     @property
     def summary(self) -> dict[str, str]:
@@ -60,7 +95,7 @@ class LakeTable:
 
     def summary_of(self, snapshot: Any) -> dict[str, str]:
         """That of Iceberg's Snapshot."""
-        return _entries(self._jvm, snapshot.summary())
+        return _entries(self.jvm, snapshot.summary())
 
     def snapshot_times(self) -> dict[int, int]:
         """Snapshot to when it was made, in milliseconds since 1970."""
@@ -87,7 +122,7 @@ class LakeTable:
     def properties(self) -> dict[str, str]:
         """Table properties."""
         if self._properties is None:
-            self._properties = _entries(self._jvm, self._table.properties())
+            self._properties = _entries(self.jvm, self._table.properties())
         return self._properties
 
     @property
@@ -108,7 +143,7 @@ class LakeTable:
     def _schema(self) -> list[dict[str, Any]]:
         """The columns in Iceberg's JSON form."""
         if self._columns is None:
-            told = self._jvm.org.apache.iceberg.SchemaParser.toJson(self._table.schema())
+            told = self.jvm.org.apache.iceberg.SchemaParser.toJson(self._table.schema())
             self._columns = json.loads(told)["fields"]
         return self._columns
 
@@ -143,7 +178,7 @@ class LakeTable:
 
     def may_hold(self, between: Mapping[str, tuple[Any, Any]]) -> bool:
         """Whether it may have rows with a value between two in each of these columns, by the bounds of its files."""
-        expressions = self._jvm.org.apache.iceberg.expressions.Expressions
+        expressions = self.jvm.org.apache.iceberg.expressions.Expressions
         condition = expressions.alwaysTrue()
         for column, (low, high) in between.items():
             for limit in (expressions.greaterThanOrEqual(column, low), expressions.lessThanOrEqual(column, high)):

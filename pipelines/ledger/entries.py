@@ -63,25 +63,25 @@ class Counts:
 class Ledger:
     """The state that a table has reached.
 
-    ``positions``: partition to the next offset; everything below it is in the table. ``truncated_lsn``: the log
+    ``positions``: partition to the next offset; everything below it is in the table. ``truncated``: the log
     position of the newest truncate; whatever is older must not come back. ``partitions``: how many the topic has, as
     far as keys are spread over them. ``resync``: the newest resync that has begun, and ``resynced``, how many rows it
     removed because the source didn't have them any more; None: it hasn't ended.
     """
 
     positions: dict[int, int] = field(default_factory=dict)
-    truncated_lsn: int | None = None
+    truncated: int | None = None
     partitions: int | None = None
     resync: str | None = None
     resynced: int | None = None
 
-    def after(self, ranges: Ranges, truncated_lsn: int | None = None) -> "Ledger":
+    def after(self, ranges: Ranges, truncated: int | None = None) -> "Ledger":
         """The ledger once ``ranges`` (partition to first offset and next offset) are in the table."""
         positions = dict(self.positions)
         for partition, (_, following) in ranges.items():
             positions[partition] = max(following, positions.get(partition, 0))
-        known = [lsn for lsn in (self.truncated_lsn, truncated_lsn) if lsn is not None]
-        return replace(self, positions=positions, truncated_lsn=max(known, default=None))
+        known = [position for position in (self.truncated, truncated) if position is not None]
+        return replace(self, positions=positions, truncated=max(known, default=None))
 
     def reaches(self, positions: Positions) -> bool:
         """Whether everything below ``positions`` is in the table."""
@@ -228,7 +228,7 @@ def entry_summary(
         POSITIONS: positions_json(reached.positions),
         COUNTS: json.dumps(asdict(counts)),
     }
-    known = {TRUNCATED_LSN: reached.truncated_lsn, PARTITIONS: reached.partitions, RESYNC: reached.resync,
+    known = {TRUNCATED_LSN: reached.truncated, PARTITIONS: reached.partitions, RESYNC: reached.resync,
              RESYNCED: reached.resynced, LOST: _json(lost) if lost else None,
              TOTAL: json.dumps(asdict(total)) if total else None,
              BROKEN: json.dumps(broken) if broken else None}  # fmt: skip

@@ -48,8 +48,8 @@ class Resync:
         already, when records of other partitions may still be from before a truncate.
         """
         exactly = all(reached.positions.get(partition, 0) == offset for partition, offset in self.start.items())
-        truncated = None if exactly else reached.truncated_lsn
-        return replace(reached, truncated_lsn=truncated, partitions=len(self.start), resync=self.id, resynced=None)
+        truncated = None if exactly else reached.truncated
+        return replace(reached, truncated=truncated, partitions=len(self.start), resync=self.id, resynced=None)
 
     def runs(self, ledger: Ledger) -> bool:
         """Whether it has begun in a table with this ledger, and hasn't ended."""

@@ -8,7 +8,7 @@ from pipelines.kafka.ranges import Ranges
 from pipelines.lake.catalog import Lake
 from pipelines.lake.table import LakeTable
 from pipelines.ledger.entries import Commit, Counts, Ledger, add_up, entry_summary, newest_entries, read_ledger
-from pipelines.ledger.guard import LedgerGuard
+from pipelines.ledger.guard import ledger_guard
 from pipelines.schema.versions import TableVersions
 
 # Writes the data of a commit that carries the summary which it is given.
@@ -18,11 +18,12 @@ Write = Callable[[Mapping[str, str]], None]
 class TableLedger:
     """The table of one topic, which every commit of ours makes an entry in. Used by one thread at a time.
 
-    ``partitions``: how many the topic has, for a table whose ledger doesn't say.
+    ``namespace``, ``name``: the table's in the lake. ``partitions``: how many the topic has, for a table whose ledger
+    doesn't say.
     """
 
-    def __init__(self, pipeline: str) -> None:
-        self._pipeline = pipeline
+    def __init__(self, pipeline: str, namespace: str, name: str) -> None:
+        self._pipeline, self.namespace, self.name = pipeline, namespace, name
         # Of the table, if it has it: where its commits go until somebody has audited them.
         self.branch: str | None = None
         self.forget()
@@ -44,11 +45,11 @@ class TableLedger:
         # topic that has no table because none of them has a row.
         self._untold = Counts()
         self._lost: dict[int, tuple[int, int]] = {}
-        self._truncated_lsn: int | None = None
+        self._truncated: int | None = None
 
-    def load(self, lake: Lake, namespace: str, name: str) -> None:
-        """See the table as it is now: somebody may have dropped it or rolled it back."""
-        table, branch = lake.table(namespace, name), self.branch
+    def load(self, lake: Lake) -> None:
+        """Look the table up as it is now: somebody may have dropped it or rolled it back."""
+        table, branch = lake.table(self.namespace, self.name), self.branch
         self.table = table.on(branch) if branch and table is not None and branch in table.branches else table
         found = read_ledger(self.table.summaries()) if self.table else Ledger()
         if found != self._ledger:
@@ -63,7 +64,7 @@ class TableLedger:
     @property
     def reached(self) -> Ledger:
         """The ledger as it would be if everything that was read had been told."""
-        return self.known.after({partition: (0, end) for partition, end in self._read.items()}, self._truncated_lsn)
+        return self.known.after({partition: (0, end) for partition, end in self._read.items()}, self._truncated)
 
     def read_through(self, ranges: Ranges) -> None:
         """Note that everything in ``ranges`` has been read."""
@@ -83,7 +84,7 @@ class TableLedger:
 
     def commit(
         self, batch: int, offsets: Ranges, counts: Counts, write: Write | None = None,
-        truncated_lsn: int | None = None, broken: Mapping[str, int] | None = None,
+        truncated: int | None = None, broken: Mapping[str, int] | None = None,
     ) -> None:  # fmt: skip
         """Commit an entry for these offsets, with the data that ``write`` writes, if it is given.
 
@@ -91,14 +92,14 @@ class TableLedger:
         Without a table nothing is committed; the entry of the commit that creates it begins with these offsets.
         """
         self._untold += counts
-        self._truncated_lsn = self.reached.after({}, truncated_lsn).truncated_lsn
+        self._truncated = self.reached.after({}, truncated).truncated
         if self.table is None:
             return
         partitions = self.known.partitions or self.partitions
-        reached = replace(self.known.after(offsets, self._truncated_lsn), partitions=partitions)
+        reached = replace(self.known.after(offsets, self._truncated), partitions=partitions)
         summary = entry_summary(self._pipeline, batch, offsets, reached, self._untold, self._lost, broken=broken)
         if write is None:
-            self.table.commit_nothing(summary, validator=LedgerGuard(self.table, self.known))
+            self.table.commit_nothing(summary, validator=ledger_guard(self.table, self.known))
         else:
             failpoint("before-merge")
             write(summary)
@@ -117,5 +118,5 @@ class TableLedger:
             entry = Commit(batch, offsets, self._untold, self._lost)
             total = add_up([*newest_entries(self.table.summaries()), entry])
         summary = entry_summary(self._pipeline, batch, offsets, reached, self._untold, self._lost, total)
-        self.table.commit_nothing(summary, tidy=balanced, validator=LedgerGuard(self.table, self.known))
+        self.table.commit_nothing(summary, tidy=balanced, validator=ledger_guard(self.table, self.known))
         self._begin_from(reached)

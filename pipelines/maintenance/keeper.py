@@ -117,7 +117,7 @@ class Keeper:
         else:
             done = work.remove_orphans(session, table, self.policy, now)
             self._swept = self.clock()
-        table.java.refresh()
+        table.refresh()
         after = _health(session, table)
         if due.task in (COMPACT, PURGE):
             self._files = after.files
@@ -147,7 +147,4 @@ def _keys(table: LakeTable) -> list[str]:
 
 def _health(session: SparkSession, table: LakeTable) -> Health:
     parts = session.table(f"{table.sql_name}.partitions").collect() if table.partitioned else []
-    snapshot = table.java.currentSnapshot()
-    manifests = 0 if snapshot is None else int(snapshot.allManifests(table.java.io()).size())
-    # A list in Java: gone over from here, each would be several calls.
-    return health(table.summary, len(table.java.snapshots()), manifests, (part.asDict() for part in parts))
+    return health(table.summary, table.snapshot_count, table.manifest_count, (part.asDict() for part in parts))

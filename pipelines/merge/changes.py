@@ -1,11 +1,12 @@
-"""What a merge is given, and what it hands on to the commit."""
+"""What a merge is given, how it is to write, and what it hands on to the commit."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
-from pyspark.sql import DataFrame, Row
+from pyspark.sql import DataFrame
 
-from pipelines.changes.stats import StatsRequest
+from pipelines.changes.stats import BatchStats, StatsRequest
 from pipelines.changes.topic_batch import TopicBatch
 from pipelines.kafka.ranges import Positions
 from pipelines.lake.table import LakeTable
@@ -16,38 +17,62 @@ from pipelines.schema.columns import TableShape
 
 @dataclass(frozen=True)
 class MergeInput:
-    """A part's changes that can be merged into its table, which has their columns by now.
+    """A batch's changes that can be merged into its table, which has their columns by now.
 
-    ``good``: rows of :mod:`pipelines.sources.debezium.decode` without a problem, without truncates and what a truncate
-    made void; ``facts``, ``asked``: see :mod:`pipelines.changes.stats`. ``truncated_lsn``: rows of the table that are
-    older go; None: no truncate is among the changes. ``resynced_from``: where a resync that runs began to read rows
-    again. ``settled``: ``good`` has every live row, and none is overtaken but by another of its key.
+    ``good``: change rows without a problem, without truncates and what a truncate made void; ``stats``, ``request``:
+    see :mod:`pipelines.changes.stats`. ``truncated``: rows of the table that are older than this log position go; None:
+    no truncate is among the changes. ``resynced_from``: where a running resync began to read rows again. ``complete``:
+    ``good`` has every live row, and none is overtaken but by another of its key.
     """
 
-    part: TopicBatch
+    batch: TopicBatch
     good: DataFrame
     shape: TableShape
     keys: tuple[str, ...]
-    facts: Row
-    asked: StatsRequest
+    stats: BatchStats
+    request: StatsRequest
     table: LakeTable
-    truncated_lsn: int | None
+    truncated: int | None
     known: Ledger
     resynced_from: Positions
-    settled: bool
+    complete: bool
 
     def counts(self, taken: int, lost: int) -> Counts:
-        """What becomes of the records, if ``taken`` of ``good`` count, ``lost`` of which turn out to be broken."""
+        """Return what becomes of the records, if ``taken`` of ``good`` count, ``lost`` of which turn out broken."""
         return Counts(
-            merged=taken - lost, superseded=self.facts.live - taken, dead_lettered=self.facts.dead + lost,
-            tombstones=self.part.seen.tombstones, truncates=self.facts.truncates,
+            merged=taken - lost, superseded=self.stats.live - taken, dead_lettered=self.stats.dead + lost,
+            tombstones=self.batch.seen.tombstones, truncates=self.stats.truncates,
         )  # fmt: skip
 
 
 @dataclass(frozen=True)
+class Strategy:
+    """How one batch's changes are written (see :mod:`pipelines.merge.strategy`).
+
+    ``writer``: which of the writers takes them. ``fold_positions``: of each key the newest position is found first,
+    then its row; else whole rows are folded. ``prune``: rows of the table that no change concerns are left out.
+    ``near_rows``: so many rows of the table may be read to find that all keys are new. ``filter_keys``: the buckets of
+    the key filter come from the batch's stats, or from its keys; None: there is no filter. ``collect_few``: changes are
+    few enough to be sent to where the table is read, in one partition. ``narrow``, ``wide``: the session's settings
+    where little of the table is read, and where much is.
+    """
+
+    writer: str
+    fold_positions: bool = False
+    prune: bool = True
+    near_rows: int = 0
+    filter_keys: Literal["stats", "keys"] | None = None
+    collect_few: bool = False
+    narrow: Mapping[str, str] | None = None
+    wide: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True)
 class PreparedWrite:
-    """Changes that can be committed: what writes them, given the summary that the commit shall carry, what becomes of
-    the records, and the dead letters that were found on the way.
+    """Changes that can be committed.
+
+    ``write`` writes them, given the summary that the commit shall carry; ``counts``: what becomes of the records;
+    ``letters``: the dead letters that were found on the way.
     """
 
     write: Write

@@ -35,7 +35,9 @@ def fold(
     """
     values = F.col("row")
     order = F.col("offset") if order is None else order
-    newest = F.max_by(F.struct("op", "partition", "offset", "lsn", "committed_at", "row"), order).alias("newest")
+    newest = F.max_by(F.struct("op", "partition", "offset", "log_position", "committed_at", "row"), order).alias(
+        "newest"
+    )
     inherited = [_newest_known(column.name, order) for column in shape.toastable] if has_unavailable else []
     key_columns = [values.getField(key).alias(f"key_{index}") for index, key in enumerate(keys)]
     folded = changes.groupBy(*key_columns).agg(newest, *inherited)
@@ -62,16 +64,16 @@ def without_outdated(changes: DataFrame, keys: Sequence[str]) -> DataFrame:
     """``changes`` without replayed dead letters that newer events of their key have overtaken, by the log position."""
     key = F.struct(*[F.col("row").getField(name).alias(name) for name in keys])
     of_key = Window.partitionBy(key).rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
-    newest = F.max(F.when(~F.col("replayed"), F.col("lsn"))).over(of_key)
+    newest = F.max(F.when(~F.col("replayed"), F.col("log_position"))).over(of_key)
     marked = changes.withColumn("newest", newest)
-    return marked.where(~F.col("replayed") | F.col("newest").isNull() | (F.col("lsn") >= F.col("newest"))).drop(
-        "newest"
-    )
+    return marked.where(
+        ~F.col("replayed") | F.col("newest").isNull() | (F.col("log_position") >= F.col("newest"))
+    ).drop("newest")
 
 
 def each(changes: DataFrame, shape: TableShape) -> DataFrame:
     """What :func:`fold` gives where every event is a row of its own."""
-    newest = F.struct("op", "partition", "offset", "lsn", "committed_at", "row").alias("newest")
+    newest = F.struct("op", "partition", "offset", "log_position", "committed_at", "row").alias("newest")
     return changes.select(newest).select(*_columns(changes.sparkSession._jvm, shape, has_unavailable=False))
 
 

@@ -93,17 +93,19 @@ def _moves(moved: DataFrame, keys: Sequence[str]) -> DataFrame:
     key_type = StructType([row_type[key] for key in keys])
     old_key = F.from_json("old_key", key_type)
     return moved.select(
-        "partition", "offset", _key(F.col("row"), keys).alias("key"), old_key.alias("old_key"), "lsn"
+        "partition", "offset", _key(F.col("row"), keys).alias("key"), old_key.alias("old_key"), "log_position"
     ).localCheckpoint()
 
 
 def _ancestors(moves: DataFrame, orphans: DataFrame) -> DataFrame:
     """For each orphan, every key its row had before, and the log position at which it left that key."""
     found = moves.join(orphans, ["partition", "offset"]).select(
-        "partition", "offset", F.col("old_key").alias("ancestor"), F.col("lsn").alias("until")
+        "partition", "offset", F.col("old_key").alias("ancestor"), F.col("log_position").alias("until")
     )
     every, latest = found, found
-    edges = moves.select(F.col("key").alias("to_key"), F.col("old_key").alias("from_key"), F.col("lsn").alias("at"))
+    edges = moves.select(
+        F.col("key").alias("to_key"), F.col("old_key").alias("from_key"), F.col("log_position").alias("at")
+    )
     for _ in range(MAX_KEY_CHANGES):
         latest = (
             latest.join(edges, (F.col("ancestor") == F.col("to_key")) & (F.col("at") < F.col("until")))
@@ -120,7 +122,9 @@ def _ancestors(moves: DataFrame, orphans: DataFrame) -> DataFrame:
 
 def _left(ancestors: DataFrame, keyed: DataFrame) -> DataFrame:
     """Those of ``ancestors`` whose row has left its key in the batch."""
-    deletes = keyed.where(F.col("op") == DELETE).select(F.col("key").alias("ancestor"), F.col("lsn").alias("until"))
+    deletes = keyed.where(F.col("op") == DELETE).select(
+        F.col("key").alias("ancestor"), F.col("log_position").alias("until")
+    )
     return ancestors.join(deletes, ["ancestor", "until"], "left_semi")
 
 
@@ -131,7 +135,7 @@ def _known_values(
     columns = shape.toastable
     events = keyed.where(F.col("op") != DELETE).select(
         F.col("key").alias("event_key"),
-        F.col("lsn").alias("event_lsn"),
+        F.col("log_position").alias("event_position"),
         F.col("op").isin(*CREATES).alias("born"),
         *[
             F.when(
@@ -142,21 +146,23 @@ def _known_values(
     )
     stored = table.select(
         F.struct(*[F.col(quote(key)).alias(key) for key in keys]).alias("event_key"),
-        F.col("_lsn").alias("event_lsn"),
+        F.col("_lsn").alias("event_position"),
         F.lit(False).alias("born"),
         *[F.struct(F.col(quote(c.name)).alias("value")).alias(f"value_{i}") for i, c in enumerate(columns)],
     )
-    same_key = (F.col("ancestor") == F.col("event_key")) & (F.col("event_lsn") < F.col("until"))
+    same_key = (F.col("ancestor") == F.col("event_key")) & (F.col("event_position") < F.col("until"))
     lives = ancestors.join(events.unionByName(stored), same_key)
     birth = (
-        lives.where("born").groupBy("partition", "offset", "ancestor", "until").agg(F.max("event_lsn").alias("birth"))
+        lives.where("born")
+        .groupBy("partition", "offset", "ancestor", "until")
+        .agg(F.max("event_position").alias("birth"))
     )
     own = lives.join(birth, ["partition", "offset", "ancestor", "until"], "left").where(
-        F.col("birth").isNull() | (F.col("event_lsn") >= F.col("birth"))
+        F.col("birth").isNull() | (F.col("event_position") >= F.col("birth"))
     )
     return own.groupBy("partition", "offset").agg(
         *[
-            F.max_by(F.col(f"value_{i}"), F.when(F.col(f"value_{i}").isNotNull(), F.col("event_lsn"))).alias(
+            F.max_by(F.col(f"value_{i}"), F.when(F.col(f"value_{i}").isNotNull(), F.col("event_position"))).alias(
                 f"known_{i}"
             )
             for i in range(len(columns))

@@ -1,4 +1,4 @@
-"""Keyed: changes as the SQL that brings them into a table with a key, with their counts and dead letters."""
+"""Write changes into a table with a key: fold them to one row a key, then append what is new or merge."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -9,28 +9,28 @@ from typing import Any
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
-from pipelines.changes.key_filter import MOST_BUCKETS, PARAMETER, KeyFilter
+from pipelines.changes.key_filter import PARAMETER, KeyFilter
 from pipelines.changes.stats import folded_count
 from pipelines.dead_letters.store import rejected_records
 from pipelines.lake.commit import NO_SETTINGS, commit
+from pipelines.limits import Limits
 from pipelines.merge.append import snapshot_without
-from pipelines.merge.changes import MergeInput, PreparedWrite
+from pipelines.merge.changes import MergeInput, PreparedWrite, Strategy
 from pipelines.merge.fold import at, each, fold, newest, without_outdated
 from pipelines.merge.inherit import all_known, inherit, lacks, orphans
 from pipelines.merge.pruning import Pruning, key_filter_for, prune_by_keys
-from pipelines.merge.statement import FEW_ROWS, PLANNED_ONCE, WRITTEN_IN_PLACE, MergePlan, extend, merge_sql
+from pipelines.merge.statement import MergePlan, extend, merge_sql
 from pipelines.spark.dataframes import keep_with_stats, persisted, release, viewed
 from pipelines.spark.session import configured
 from pipelines.sql import quote
 
-# A table with fewer rows than so many times the keys that are changed is read as it is.
-ROWS_PER_KEY = 2
-
 
 @dataclass(frozen=True)
 class Folded:
-    """One row a key, as of :mod:`pipelines.merge.fold`, ``count`` many. ``keyed`` has every such key in its ``row``.
-    ``lacks``: what lacks an unchanged value, as of :func:`pipelines.merge.inherit.lacks`; None: no change did.
+    """One row a key (see :mod:`pipelines.merge.fold`), ``count`` many.
+
+    ``keyed`` has every such key in its ``row``. ``lacks``: what lacks an unchanged value (see
+    :func:`pipelines.merge.inherit.lacks`); None: no change did.
     """
 
     rows: DataFrame
@@ -40,104 +40,101 @@ class Folded:
 
 
 @contextmanager
-def ready(changes: MergeInput) -> Iterator[PreparedWrite]:
-    """What is to be committed, within the block."""
-    part, facts, shape, keys = changes.part, changes.facts, changes.shape, changes.keys
-    cleared, unavailable = changes.truncated_lsn, facts.incomplete > 0
+def prepare(changes: MergeInput, strategy: Strategy, limits: Limits) -> Iterator[PreparedWrite]:
+    """Prepare the write of changes to a table with a key. What is prepared holds within the block."""
+    batch, stats, shape, keys = changes.batch, changes.stats, changes.shape, changes.keys
     with ExitStack() as held:
-        where = Pruning() if cleared is not None else prune_by_keys(facts, shape, keys, changes.asked.ruler)
-        with part.outcome.stage("fold"):
-            folded = _folded(changes, where, held)
-        empty = next(changes.table.summaries(), None) is None
-        prunable = cleared is None and not empty
-        since = snapshot_without(changes, folded.keyed) if prunable else None
-        sifted = prunable and where.among is None and since is None
-        slots, taken = _sifted(changes, folded) if sifted else (None, ())
-        where = replace(where, slots=slots)
-        parameters = {PARAMETER: slots.sieve(taken)} if slots is not None else None
+        where = Pruning()
+        if changes.truncated is None:
+            where = prune_by_keys(stats, shape, keys, changes.request.histogram)
+        with batch.outcome.stage("fold"):
+            folded = _folded(changes, strategy, where, held)
+        empty = changes.table.snapshot_id is None
+        since = snapshot_without(changes, folded.keyed, strategy.near_rows) if strategy.prune else None
+        key_filter: KeyFilter | None = None
+        taken: Iterable[int] = ()
+        if strategy.filter_keys is not None and where.listed is None and since is None:
+            key_filter, taken = _key_filter(changes, strategy, folded, limits)
+        where = replace(where, key_filter=key_filter)
+        parameters = {PARAMETER: key_filter.bitmap(taken)} if key_filter is not None else None
         letters, lost = [], 0
         if folded.lacks is not None:
-            with part.outcome.stage("unchanged"):
+            with batch.outcome.stage("unchanged"):
                 present = _concerned(changes, where, keys, parameters)
-                with configured(part.session, FEW_ROWS if part.few else NO_SETTINGS):
-                    known = all_known(folded.rows, shape, present, folded.lacks, part.few)
+                with configured(batch.session, (strategy.narrow or {}) if strategy.collect_few else NO_SETTINGS):
+                    known = all_known(folded.rows, shape, present, folded.lacks, strategy.collect_few)
                 if not known:
-                    lacking = held.enter_context(persisted(orphans(folded.rows, shape, present), part.few))
+                    lacking = orphans(folded.rows, shape, present)
+                    lacking = held.enter_context(persisted(lacking, strategy.collect_few))
                     lost = lacking.count()
-                    letters = [rejected_records(part.raw, lacking)] if lost else []
+                    letters = [rejected_records(batch.raw, lacking)] if lost else []
         plan = MergePlan(
             target=changes.table.sql_name,
-            changes="",
+            changes=held.enter_context(viewed(folded.rows, batch.seen.topic)),
             columns=shape.column_names,
             keys=keys,
-            kept=tuple(c.name for c in shape.toastable) if unavailable else (),
+            kept=tuple(c.name for c in shape.toastable) if stats.incomplete else (),
             pruning=where,
-            truncated_lsn=cleared,
+            truncated=changes.truncated,
             resynced_from=changes.resynced_from,
         )
-        plan = replace(plan, changes=held.enter_context(viewed(folded.rows, part.seen.topic)))
         new = empty or since is not None
-        settings = _settings(changes, one_task=new or where.among is not None or slots is not None)
+        narrow = new or where.listed is not None or key_filter is not None
+        settings = (strategy.narrow if narrow else strategy.wide) or NO_SETTINGS
         if new:
-            write = partial(extend, part.session, plan, tuple(changes.table.column_types), since, settings=settings)
+            write = partial(extend, batch.session, plan, tuple(changes.table.column_types), since, settings=settings)
         else:
-            write = partial(commit, part.session, merge_sql(plan), settings=settings, parameters=parameters)
+            write = partial(commit, batch.session, merge_sql(plan), settings=settings, parameters=parameters)
         yield PreparedWrite(write, changes.counts(folded.count, lost), letters)
 
 
 def _concerned(
     changes: MergeInput, where: Pruning, columns: Sequence[str], parameters: Mapping[str, Any] | None = None
 ) -> DataFrame:
-    """Those of the table's rows that changes may concern."""
+    """Return the table's rows that changes may concern."""
     conditions = " AND ".join(where.conditions("t")) or "true"
     statement = f"SELECT {', '.join(map(quote, columns))} FROM {changes.table.sql_name} AS t WHERE {conditions}"
-    return changes.part.session.sql(statement, dict(parameters) if parameters else None)
+    return changes.batch.session.sql(statement, dict(parameters) if parameters else None)
 
 
-def _folded(changes: MergeInput, where: Pruning, held: ExitStack) -> Folded:
-    """What it is made of is kept as long as ``held``."""
-    part, facts, shape, keys = changes.part, changes.facts, changes.shape, changes.keys
-    unavailable = facts.incomplete > 0
-    good = without_outdated(changes.good, keys) if facts.replayed else changes.good
-    if part.versions is None and not unavailable and facts.distinct is None:
+def _folded(changes: MergeInput, strategy: Strategy, where: Pruning, held: ExitStack) -> Folded:
+    """Fold the changes. What the result is made of is kept as long as ``held``."""
+    batch, stats, shape, keys = changes.batch, changes.stats, changes.shape, changes.keys
+    good = without_outdated(changes.good, keys) if stats.replayed else changes.good
+    if strategy.fold_positions:
         positions = held.enter_context(persisted(newest(good, keys)))
         count = positions.count()
-        kept = good if count == facts.live and changes.settled else at(good, positions)
+        chosen = good if count == stats.live and changes.complete else at(good, positions)
         # As many files are written as there are partitions, where nothing is to be merged with.
-        rows = each(kept, shape).coalesce(part.session.sparkContext.defaultParallelism)
+        rows = each(chosen, shape).coalesce(batch.session.sparkContext.defaultParallelism)
         return Folded(rows, count, positions)
-    if facts.inheriting:
+    if stats.inheriting:
         # A row that has left its key was deleted there in this batch.
         good = inherit(good, shape, keys, _concerned(changes, where, [*shape.column_names, "_lsn"]))
     # From before a change of the key a row's events may be on several partitions, where its old key wasn't used.
-    order = None if part.versions is None else F.struct("lsn", "offset")
-    folded, told = fold(good, shape, keys, unavailable, order), None
-    if unavailable:
-        folded, told = keep_with_stats(folded, lacks(shape, keys), part.few)
+    order = None if batch.versions is None else F.struct("log_position", "offset")
+    incomplete = stats.incomplete > 0
+    folded, told = fold(good, shape, keys, incomplete, order), None
+    if incomplete:
+        folded, told = keep_with_stats(folded, lacks(shape, keys), strategy.collect_few)
         held.callback(release, folded)
-    listed = facts.distinct is not None and changes.settled
-    return Folded(folded, facts.distinct if listed else folded_count(good, keys), good, told)
+    if stats.distinct is not None and changes.complete:
+        return Folded(folded, stats.distinct, good, told)
+    return Folded(folded, folded_count(good, keys), good, told)
 
 
-def _sifted(changes: MergeInput, folded: Folded) -> tuple[KeyFilter | None, Iterable[int]]:
-    """By what the table's rows are sifted, and which slots the changes have. Of many changes this is asked only where
-    it leaves out most rows, and these are more than the keys.
+def _key_filter(
+    changes: MergeInput, strategy: Strategy, folded: Folded, limits: Limits
+) -> tuple[KeyFilter | None, Iterable[int]]:
+    """Return the filter of the table's rows, and which of its buckets the changes have.
+
+    Of many changes this is asked only where it leaves out most rows, and these are more than the keys.
     """
-    if not changes.part.many:
-        return changes.asked.slots, changes.facts.taken
+    if strategy.filter_keys == "stats":
+        return changes.request.key_filter, changes.stats.filter_buckets
     count = folded.count
-    worth = count <= MOST_BUCKETS // 2 and changes.table.rows >= ROWS_PER_KEY * count
-    slots = key_filter_for(changes.shape, changes.keys, changes.table, count) if worth else None
-    return slots, () if slots is None else folded.keyed.agg(F.collect_set(slots.slot(F.col("row")))).collect()[0][0]
-
-
-def _settings(changes: MergeInput, one_task: bool) -> Mapping[str, str]:
-    """How Spark runs the merge. ``one_task``: so little of the table is read that one would do, for few changes."""
-    part = changes.part
-    if part.few and one_task:
-        return FEW_ROWS
-    if not part.many:
-        return PLANNED_ONCE
-    # Otherwise each task would write to each partition, or deletes for each data file.
-    alone = changes.table.deletes_together and not changes.table.partitioned
-    return WRITTEN_IN_PLACE if alone else NO_SETTINGS
+    worth = count <= limits.filter_buckets // 2 and changes.table.rows >= limits.rows_per_key * count
+    key_filter = key_filter_for(changes.shape, changes.keys, changes.table, count, limits) if worth else None
+    if key_filter is None:
+        return None, ()
+    return key_filter, folded.keyed.agg(F.collect_set(key_filter.bucket(F.col("row")))).collect()[0][0]

@@ -1,4 +1,4 @@
-"""Multiset: a table without a key is the sum of its changes, for rows that are equal can't be told apart.
+"""Write changes into a table without a key, which is the sum of its changes: equal rows can't be told apart.
 
 An insert adds a row, a delete takes away one that is equal to the old row in every column, an update does both. Sums
 don't depend on an order, so removals are matched with equal rows of the batch first (which then need no writing), then
@@ -15,14 +15,16 @@ from dataclasses import dataclass
 from functools import partial, reduce
 from typing import Any
 
-from pyspark.sql import Column, DataFrame, Row, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from pipelines.changes.stats import BatchStats
 from pipelines.dead_letters.store import rejected_records
 from pipelines.lake.commit import commit
 from pipelines.ledger.guard import checked_snapshot
 from pipelines.ledger.rows import written_before
-from pipelines.merge.changes import MergeInput, PreparedWrite
+from pipelines.limits import Limits
+from pipelines.merge.changes import MergeInput, PreparedWrite, Strategy
 from pipelines.merge.fold import OP, each
 from pipelines.merge.pruning import Pruning, widened_bounds
 from pipelines.merge.statement import MergePlan, exchange_sql, extend
@@ -34,9 +36,8 @@ from pipelines.sql import quote
 
 Position = tuple[int, int]
 
-FEW_REMOVALS = 5_000
 REMOVAL, INSERT, STORED = "removal", "insert", "stored"
-POSITION = ("partition", "offset", "lsn")
+POSITION = ("partition", "offset", "log_position")
 TECHNICAL_POSITION = (*RECORD, "_lsn")
 
 
@@ -70,43 +71,50 @@ class Net:
         """Which rows of the table it concerns."""
         if self.between is None:
             return Pruning()
-        return Pruning({"_kafka_offset": self.between}, among=("_kafka_offset", self.offsets) if self.offsets else None)
+        return Pruning(
+            {"_kafka_offset": self.between}, listed=("_kafka_offset", self.offsets) if self.offsets else None
+        )
 
 
 @contextmanager
-def ready(changes: MergeInput) -> Iterator[PreparedWrite]:
-    """What is to be committed, within the block: rows of the table are deleted, and others inserted."""
-    part, cleared = changes.part, changes.truncated_lsn
-    with part.outcome.stage("fold"):
+def prepare(changes: MergeInput, _: Strategy, limits: Limits) -> Iterator[PreparedWrite]:
+    """Prepare the write of changes to a table without a key. What is prepared holds within the block.
+
+    Rows of the table are deleted, and others inserted.
+    """
+    batch, cleared = changes.batch, changes.truncated
+    with batch.outcome.stage("fold"):
         summed = changes.good.count()
         # Rows that are read again stand beside their former selves, which go when all have been read.
-        stored = part.session.table(changes.table.sql_name).where(f"NOT ({written_before(changes.resynced_from)})")
-        found = net(changes.good, changes.shape, changes.facts, stored, cleared)
-    letters = [] if found.unknown is None else [rejected_records(part.raw, found.unknown)]
-    with viewed(found.changes, part.seen.topic) as view:
+        stored = batch.session.table(changes.table.sql_name).where(f"NOT ({written_before(changes.resynced_from)})")
+        found = net(changes.good, changes.shape, changes.stats, stored, cleared, limits.few_removals)
+    letters = [] if found.unknown is None else [rejected_records(batch.raw, found.unknown)]
+    with viewed(found.changes, batch.seen.topic) as view:
         plan = MergePlan(
             target=changes.table.sql_name,
             changes=view,
             columns=changes.shape.column_names,
             keys=RECORD,
             pruning=found.pruning if cleared is None else Pruning(),
-            truncated_lsn=cleared,
+            truncated=cleared,
         )
         write = partial(_write, changes, plan, appends=cleared is None and found.between is None)
         yield PreparedWrite(write, changes.counts(summed, found.lost), letters)
 
 
-def net(changes: DataFrame, shape: TableShape, facts: Row, table: DataFrame, truncated_lsn: int | None) -> Net:
-    """The net of ``changes``: rows of :mod:`pipelines.sources.debezium.decode` without a problem and without truncates.
+def net(
+    changes: DataFrame, shape: TableShape, stats: BatchStats, table: DataFrame, truncated: int | None, few_removals: int
+) -> Net:
+    """Return the net of change rows without a problem and without truncates.
 
-    ``facts``: of these changes and of what a truncate made void. ``truncated_lsn``: rows of ``table`` that are older
-    go anyway, and are no match for a removal.
+    ``stats``: of these changes and of what a truncate made void. ``truncated``: rows of ``table`` that are older than
+    this log position go anyway, and are no match for a removal.
     """
-    if not facts.removals:
+    if not stats.removals:
         return Net(each(changes, shape))
-    few = facts.removals <= FEW_REMOVALS
-    stored = table if truncated_lsn is None else table.where(F.col("_lsn") >= truncated_lsn)
-    with persisted(_entries(changes, shape, _candidates(stored, widened_bounds(facts, shape, ())), few)) as entries:
+    few = stats.removals <= few_removals
+    stored = table if truncated is None else table.where(F.col("_lsn") >= truncated)
+    with persisted(_entries(changes, shape, _candidates(stored, widened_bounds(stats)), few)) as entries:
         met = _met(entries)
         found = _summed(met)
         unknown, lost = None, 0
@@ -154,7 +162,7 @@ def unmatched(groups: Sequence[Group]) -> set[Position]:
 
 def _write(changes: MergeInput, plan: MergePlan, summary: Mapping[str, str], appends: bool) -> None:
     """``appends``: no row of the table is deleted. Raises RetryBatch where somebody else has committed to it since."""
-    session, since = changes.part.session, checked_snapshot(changes.table, changes.known)
+    session, since = changes.batch.session, checked_snapshot(changes.table, changes.known)
     if appends:
         extend(session, plan, tuple(changes.table.column_types), since, summary)
     else:
@@ -209,7 +217,7 @@ def _met(entries: DataFrame) -> DataFrame:
     group = [name for name in entries.columns if name.startswith("value_")]
     removes = F.col("kind") == REMOVAL
     equal = Window.partitionBy(*group)
-    order = Window.partitionBy(*group, removes).orderBy("kind", "lsn", "partition", "offset")
+    order = Window.partitionBy(*group, removes).orderBy("kind", "log_position", "partition", "offset")
     numbered = entries.select(
         "kind", "partition", "offset",
         F.row_number().over(order).alias("number"),
@@ -233,7 +241,7 @@ def _summed(met: DataFrame) -> Mapping[str, Any]:
 
 def _groups(entries: DataFrame) -> list[Group]:
     names = [name for name in entries.columns if name.startswith("value_")]
-    position = F.struct("lsn", "partition", "offset")
+    position = F.struct("log_position", "partition", "offset")
 
     def listed(kind: str) -> Column:
         return F.sort_array(F.collect_list(F.when(F.col("kind") == kind, position))).alias(kind)

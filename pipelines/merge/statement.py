@@ -17,13 +17,6 @@ from pipelines.sql import quote
 
 READ = "r"
 NEWER = f"c._lsn >= t._lsn OR c._op = '{READ}' OR t._op = '{READ}'"
-# For rows of which a look at each stage's outcome, to plan anew, takes longer than a plan that isn't the best.
-PLANNED_ONCE = {"spark.sql.adaptive.enabled": "false"}
-# Each task writes what it has. Iceberg would have the new rows of a table without partitions be moved to one task,
-# whatever their number.
-WRITTEN_IN_PLACE = {"spark.sql.iceberg.distribution-mode": "none"}
-# And for rows so few that one task takes all of them.
-FEW_ROWS = {**PLANNED_ONCE, **WRITTEN_IN_PLACE, "spark.sql.shuffle.partitions": "1"}
 
 
 @dataclass(frozen=True)
@@ -31,7 +24,7 @@ class MergePlan:
     """What a merge statement is made of.
 
     ``kept``: columns whose value in the table may have to stay (``__keep`` of :mod:`pipelines.merge.fold`).
-    ``pruning``: which rows of the table needn't be read for it. ``truncated_lsn``: rows older than this go.
+    ``pruning``: which rows of the table needn't be read for it. ``truncated``: rows older than this go.
     """
 
     target: str
@@ -40,7 +33,7 @@ class MergePlan:
     keys: tuple[str, ...]
     kept: tuple[str, ...] = ()
     pruning: Pruning = field(default_factory=Pruning)
-    truncated_lsn: int | None = None
+    truncated: int | None = None
     resynced_from: Mapping[int, int] = field(default_factory=dict)
 
 
@@ -84,8 +77,8 @@ def extend(
 
 def _merge(plan: MergePlan, *actions: str) -> str:
     lines = [f"MERGE INTO {plan.target} AS t USING {plan.changes} AS c ON {_same(plan)}", *actions]
-    if plan.truncated_lsn is not None:
-        lines.append(f"WHEN NOT MATCHED BY SOURCE AND t._lsn < {plan.truncated_lsn:d} THEN DELETE")
+    if plan.truncated is not None:
+        lines.append(f"WHEN NOT MATCHED BY SOURCE AND t._lsn < {plan.truncated:d} THEN DELETE")
     return "\n".join(lines)
 
 

@@ -1,7 +1,7 @@
 """A batch: every captured topic's records, split by table and merged side by side."""
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from queue import SimpleQueue
@@ -18,21 +18,20 @@ from pipelines.failpoints import failpoint
 from pipelines.kafka.checkpoint import OffsetLog
 from pipelines.kafka.profile import TopicProfile
 from pipelines.kafka.ranges import Positions, Ranges, non_empty, offset_count
-from pipelines.kafka.topic_reader import TopicReader
 from pipelines.ledger.entries import Ledger
 from pipelines.ledger.resyncs import Resyncs
+from pipelines.limits import Limits
 from pipelines.maintenance.rounds import Maintenance
 from pipelines.mirror.awaited_offsets import AwaitedOffsets
 from pipelines.mirror.background import BackgroundTables
 from pipelines.mirror.holds import Holds
 from pipelines.mirror.intake import Brought, Intake
 from pipelines.mirror.pace import Pace
+from pipelines.mirror.plan import Step, TableState, step
 from pipelines.mirror.progress import ProgressPublisher, progress_offsets
 from pipelines.mirror.report import batch_line
-from pipelines.mirror.table.audit import AuditBranch
 from pipelines.mirror.table.mirror import TableMirror
-from pipelines.mirror.table.rules import Rules
-from pipelines.mirror.table.topic import Topic
+from pipelines.mirror.tables import PIPELINE, Tables
 from pipelines.protection.functions import Vault
 from pipelines.settings import MirrorSettings
 from pipelines.sources.base.source import StreamSource
@@ -41,7 +40,6 @@ from pipelines.spark.leaks import Leaks
 from pipelines.specs.load import Specs
 from quality.contract import Contract
 
-PIPELINE = "mirror"
 TABLES_SIDE_BY_SIDE = 5
 # What a batch that commits nothing leaves for upkeep.
 IDLE_SECONDS = 5.0
@@ -61,19 +59,18 @@ class BatchMirror:
         self._caught_up = caught_up
         self._publisher = ProgressPublisher(settings.kafka_bootstrap, log)
         self._pace, self._maintenance = Pace(specs.default_freshness), Maintenance(spark, specs, log)
-        self._wanted = AwaitedOffsets(settings.kafka_bootstrap)
+        self._awaited = AwaitedOffsets(settings.kafka_bootstrap)
         self._letters = DeadLetters(spark, settings.kafka_bootstrap, PIPELINE)
-        self._source = source
-        self._records = TopicReader(settings.kafka_bootstrap, settings.max_offsets_per_trigger)
+        self._source, self._limits = source, Limits()
         self._offsets = OffsetLog(settings.checkpoint)
-        self._parking, self._resyncs = WaitingKeys(spark, vault), Resyncs(spark)
-        self._spark, self._specs, self._contracts, self._vault = spark, specs, contracts, vault
-        self._tables: dict[str, TableMirror] = {}
+        self._waiting, self._resyncs = WaitingKeys(spark, vault), Resyncs(spark)
+        self._known = Tables(spark, settings, source, specs, contracts, vault, self._limits, stop)
+        self._tables = self._known.met
         self._audited = {source.topic(table) for table, c in contracts.items() if c.blocking}
-        self._intake = Intake(settings.kafka_bootstrap, self._tables, self._audited, self._parking)
-        self._aside = BackgroundTables(spark)
+        self._intake = Intake(settings.kafka_bootstrap, self._tables, self._audited, self._waiting, self._limits)
+        self._background = BackgroundTables(spark)
         # Tables whose schema has changed while they were under way.
-        self._unheard: set[str] = set()
+        self._untold: set[str] = set()
         # What was left out of the last batch, though that, or one before it, had something for them.
         self._left: set[str] = set()
         # Since the last batch that left time to spare there was more than a batch could take.
@@ -95,36 +92,31 @@ class BatchMirror:
         ranges = self._offsets.ranges(number)
         offsets = sum(map(offset_count, ranges.values()))
         behind = offsets >= self._settings.max_offsets_per_trigger // 2
-        planned = self._planned(ranges)
-        outcomes, busy = self._ended(planned), self._aside.busy()
-        altered = self._altered(ranges) | self._unheard
-        self._unheard = altered & busy.keys()
-        # Both look, whatever the first one says.
-        decided = any([self._parking.refresh(), self._resyncs.refresh()])
-        free = planned.keys() - busy.keys()
-        pending = {t for t in free if t in self._left or non_empty(planned[t])}
-        waiting = {} if behind else self._waiting(pending)
-        called = {t for t in free if self._is_called(t, t in altered or decided)}
-        coming = called | {t for t in pending - waiting.keys() if not self._holds.held(t)}
-        taken = {t: self._from_its_ledger(t, by) for t, by in planned.items() if t in coming}
+        planned = self._of_tables(ranges)
+        outcomes = self._ended(planned)
+        altered = self._altered(ranges)
+        states, reached = self._states(planned, altered, behind)
+        steps = {topic: step(state) for topic, state in states.items()}
+        taken = {t: self._from_its_ledger(t, planned[t]) for t, each in steps.items() if each.reads}
         looking = time.monotonic()
         with self._intake.take(records, planned, taken) as brought:
             profiled = time.monotonic()
-            due = {t for t in taken if t in called or t in self._left or brought.seen(t).rows}
+            due = {t for t in taken if steps[t] is Step.MIRROR or brought.seen(t).rows}
             # What holds a table may be a change that it was told of before, and no row.
             told_of = altered | self._holds.all().keys()
             for t in due & self._audited:
-                self._start_aside(brought, t, taken[t], number, t in told_of)
+                self._start_in_background(brought, t, taken[t], number, t in told_of)
             jobs = {
-                t: self._pool.submit(self._one, brought.of(t, by), brought.seen(t), by, number, t in told_of)
-                for t, by in taken.items()
-                if t in due - self._audited
+                t: self._pool.submit(
+                    self._one, brought.of(t, taken[t]), brought.seen(t), taken[t], number, t in told_of
+                )
+                for t in due - self._audited
             }
             outcomes += self._outcomes(jobs)
-            waiting = {topic: reached for topic, reached in waiting.items() if topic not in due} | self._aside.busy()
-            self._left = set(waiting)
-            for topic in planned.keys() - due - self._holds.all().keys() - waiting.keys():
+            for topic in (t for t, each in steps.items() if t not in due and each in (Step.IDLE, Step.READ)):
                 self._tables[topic].pass_over(taken.get(topic, planned[topic]))
+        waiting = {t: reached[t] for t, each in steps.items() if each is Step.WAIT} | self._background.busy()
+        self._left = set(waiting)
         ends = {topic: {partition: end for partition, (_, end) in by.items()} for topic, by in ranges.items()}
         self._publisher.publish(progress_offsets(ends, self._holds.all(), waiting))
         if any(outcome.rows or outcome.reread or outcome.schema_changes or outcome.swept for outcome in outcomes):
@@ -132,7 +124,7 @@ class BatchMirror:
             self._log.info("batch", **batch_line(number, outcomes, profiled - looking, time.monotonic() - started))
         committed = [outcome.topic for outcome in outcomes if outcome.committed]
         # What is under way comes in its own time.
-        pause = self._pace.end(bool(committed), waiting.keys() - self._aside.busy().keys(), behind)
+        pause = self._pace.end(bool(committed), waiting.keys() - self._background.busy().keys(), behind)
         idle = not committed and not waiting
         spare = not behind and bool(pause or idle)
         arrived, self._late = self._late and spare, (self._late or behind) and not spare
@@ -148,27 +140,45 @@ class BatchMirror:
         self._leaks.let_go()
         for topic in committed:
             self._maintenance.committed(topic)
-        busy = self._aside.busy()
+        busy = self._background.busy()
         free = {t: mirror for t, mirror in self._tables.items() if t not in busy and not self._holds.held(t)}
         self._maintenance.run(free, number, now + (IDLE_SECONDS if idle else pause), arrived)
         if not busy and (pause or idle):
             self._executors.renew()
         self._stop.wait(max(0.0, now + pause - time.monotonic()))
 
-    def _waiting(self, pending: Iterable[str]) -> dict[str, Positions]:
-        """Those of the tables for which something has come that can do without it for another batch, and how far they
-        are.
-        """
+    def _states(
+        self, planned: Mapping[str, Ranges], altered: Set[str], behind: bool
+    ) -> tuple[dict[str, TableState], dict[str, Positions]]:
+        """Return what is known of each table; and of those that can wait how far they are."""
+        busy = self._background.busy()
+        # Both look, whatever the first one says.
+        decided = any([self._waiting.refresh(), self._resyncs.refresh()])
+        came = {topic for topic, by in planned.items() if non_empty(by)}
+        pending = (came | self._left) & planned.keys() - busy.keys()
+        reached = {} if behind else self._patient(pending)
+        states = {
+            t: TableState(
+                met=t in self._tables,
+                busy=t in busy,
+                held=self._holds.held(t),
+                due=self._holds.due(t),
+                news=decided or t in altered,
+                awaits=t in self._tables and self._tables[t].awaits(),
+                left=t in self._left,
+                came=t in came,
+                can_wait=t in reached,
+            )
+            for t in planned
+        }
+        return states, reached
+
+    def _patient(self, pending: Iterable[str]) -> dict[str, Positions]:
+        """Return the tables for which something has come that can do without it for another batch: how far they are."""
         patient = [topic for topic in pending if self._pace.can_wait(topic) and not self._holds.held(topic)]
         reached = {topic: positions for topic in patient if (positions := self._tables[topic].reached) is not None}
-        beyond = self._wanted.beyond(reached)
+        beyond = self._awaited.beyond(reached)
         return {topic: positions for topic, positions in reached.items() if topic not in beyond}
-
-    def _is_called(self, topic: str, news: bool) -> bool:
-        """Whether a table has its part in the batch even if no record comes."""
-        if self._holds.held(topic):
-            return news or self._holds.due(topic)
-        return news or topic not in self._tables or self._tables[topic].awaits()
 
     def _from_its_ledger(self, topic: str, planned: Ranges) -> Ranges:
         """``planned``, with what the table was left out of, unless it is new or held."""
@@ -195,7 +205,7 @@ class BatchMirror:
     def _ended(self, planned: Mapping[str, Ranges]) -> list[TopicOutcome]:
         """The same of the tables that were mirrored aside, each of which fails alone."""
         outcomes = []
-        for topic, job in self._aside.finished().items():
+        for topic, job in self._background.finished().items():
             error, reached = job.exception(), self._tables[topic].reached
             self._settled(topic, error)
             if error is not None:
@@ -226,7 +236,7 @@ class BatchMirror:
             told = {} if isinstance(error, StopPipeline) else {"exc_info": error}
             self._log.error("table_held", topic=topic, reason=self._holds.all()[topic].reason, **told)
 
-    def _planned(self, every: Mapping[str, Ranges]) -> dict[str, Ranges]:
+    def _of_tables(self, every: Mapping[str, Ranges]) -> dict[str, Ranges]:
         """Of ``every`` topic's ranges in the batch those of tables. A topic that has nothing yet is left out."""
         own = self._source.own_topics
         return {
@@ -236,22 +246,29 @@ class BatchMirror:
         }
 
     def _altered(self, ranges: Mapping[str, Ranges]) -> set[str]:
-        """Topics whose tables' schema the log has news of: at first of all, then when a batch has some of it."""
-        if self._tables and not non_empty(ranges.get(self._source.schema_topic, {})):
-            return set()
-        return {self._source.topic(table) for table in self._source.schema_log.news()}
+        """Return the topics whose tables' schema the log has news of, which they haven't been told.
 
-    def _start_aside(self, brought: Brought, topic: str, planned: Ranges, number: int, altered: bool) -> None:
+        The log is asked at first of all, then when a batch has some of it. Tables that are under way are told later.
+        """
+        altered, self._untold = self._untold, set()
+        if not self._tables or non_empty(ranges.get(self._source.schema_topic, {})):
+            altered |= {self._source.topic(table) for table in self._source.schema_log.news()}
+        self._untold = altered & self._background.busy().keys()
+        return altered
+
+    def _start_in_background(self, brought: Brought, topic: str, planned: Ranges, number: int, altered: bool) -> None:
         """Mirror a table beside the batches: it reads its records by itself, for the batch's are gone once it ends."""
         mirror, seen, offsets = self._mirror_of(topic), brought.seen(topic), offset_count(planned)
 
         def alone(session: SparkSession) -> TopicOutcome:
-            with cached(coalesced(brought.alone(topic, planned), offsets), offsets) as records:
+            with cached(
+                coalesced(brought.alone(topic, planned), offsets, self._limits), offsets, self._limits
+            ) as records:
                 outcome = TopicOutcome(topic, rows=seen.rows)
                 return mirror.mirror(TopicBatch(records, seen, planned, number, session, outcome), altered)
 
         with self._session() as session:
-            self._aside.start(topic, mirror.positions(session), alone)
+            self._background.start(topic, mirror.positions(session), alone)
 
     def _one(self, raw: DataFrame, seen: TopicProfile, planned: Ranges, number: int, altered: bool) -> TopicOutcome:
         mirror = self._mirror_of(seen.topic)
@@ -260,25 +277,7 @@ class BatchMirror:
             return mirror.mirror(TopicBatch(raw, seen, planned, number, session, outcome), altered)
 
     def _mirror_of(self, name: str) -> TableMirror:
-        mirror = self._tables.get(name)
-        if mirror is None:
-            topic = Topic(name, self._source, self._records)
-            contract = self._contracts.get(topic.table)
-            audit = (
-                AuditBranch(self._spark, contract, self._settle) if contract is not None and contract.blocking else None
-            )
-            rules = Rules(
-                self._settings.source_name, PIPELINE, self._settings.dead_letter_share,
-                self._specs.schema_policy(*topic.table), self._specs.layout(*topic.table),
-                contract, audit, self._vault,
-            )  # fmt: skip
-            self._pace.know(name, self._specs.freshness(*topic.table))
-            mirror = self._tables[name] = TableMirror(topic, rules, self._letters, self._parking, self._resyncs)
-        return mirror
-
-    def _settle(self) -> None:
-        """Let other tables come as far as one that is audited: two commits' time."""
-        self._stop.wait(2 * self._specs.default_freshness)
+        return self._known.meet(name, self._pace, self._letters, self._waiting, self._resyncs)
 
     @contextmanager
     def _session(self) -> Iterator[SparkSession]:

@@ -13,15 +13,16 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from py4j.protocol import Py4JJavaError
 from pyspark import SparkConf
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
 
+from pipelines.errors import JavaRaised
 from pipelines.lake.commit import commit
 from pipelines.merge.pruning import Pruning
-from pipelines.merge.statement import FEW_ROWS, MergePlan, extend, merge_sql
+from pipelines.merge.statement import MergePlan, extend, merge_sql
+from pipelines.merge.strategy import FEW_ROWS
 from pipelines.spark.session import DRIVER_JAVA_OPTIONS, ENGINE_CONF, class_path, launch
 
 NOBODY = "127.0.0.1:9"
@@ -132,7 +133,7 @@ def _clients(jvm: Any) -> None:
 
 def _try(call: Callable[[], object]) -> None:
     """Nobody listens, so it fails; by then its classes are loaded."""
-    with suppress(Py4JJavaError):
+    with suppress(JavaRaised):
         call()
 
 

@@ -8,12 +8,13 @@ from functools import reduce
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from pipelines.changes.topic_batch import CACHED_OFFSETS, cached, coalesced
+from pipelines.changes.topic_batch import cached, coalesced
 from pipelines.dead_letters.waiting import WaitingKeys
 from pipelines.kafka.expected import beginning, ending, expected_profile
 from pipelines.kafka.profile import TopicProfile, profile
 from pipelines.kafka.ranges import Ranges, non_empty, offset_count
 from pipelines.kafka.read import read_ranges
+from pipelines.limits import Limits
 from pipelines.mirror.table.mirror import TableMirror
 
 
@@ -25,6 +26,7 @@ class Brought:
     offsets: int
     topics: Mapping[str, TopicProfile]
     kafka_bootstrap: str
+    limits: Limits
 
     def seen(self, topic: str) -> TopicProfile:
         """What the topic's records hold."""
@@ -32,9 +34,9 @@ class Brought:
 
     def of(self, topic: str, planned: Ranges) -> DataFrame:
         """The topic's records: of what is kept, or else read once more by themselves."""
-        if self.offsets <= CACHED_OFFSETS:
+        if self.offsets <= self.limits.cached_offsets:
             return self.batch.where(F.col("topic") == topic)
-        return coalesced(self.alone(topic, planned), offset_count(planned))
+        return coalesced(self.alone(topic, planned), offset_count(planned), self.limits)
 
     def alone(self, topic: str, planned: Ranges) -> DataFrame:
         """The same, read by themselves, also once the batch is over."""
@@ -44,12 +46,21 @@ class Brought:
 
 
 class Intake:
-    """``tables``: topic to its mirror, of those that have been met; ``audited``: topics of which nothing is assumed."""
+    """Takes in what a batch brings.
+
+    ``tables``: topic to its mirror, of those that have been met; ``audited``: topics of which nothing is expected.
+    """
 
     def __init__(
-        self, kafka_bootstrap: str, tables: Mapping[str, TableMirror], audited: Collection[str], parking: WaitingKeys
+        self,
+        kafka_bootstrap: str,
+        tables: Mapping[str, TableMirror],
+        audited: Collection[str],
+        waiting: WaitingKeys,
+        limits: Limits,
     ) -> None:
-        self._kafka_bootstrap, self._tables, self._parking = kafka_bootstrap, tables, parking
+        self._kafka_bootstrap, self._tables, self._waiting = kafka_bootstrap, tables, waiting
+        self._limits = limits
         self._audited = frozenset(audited)
 
     @contextmanager
@@ -59,29 +70,35 @@ class Intake:
         """
         wanted = _some(taken)
         offsets = sum(map(offset_count, wanted.values()))
-        assumed = self._assumed(taken)
-        rest = {topic: by for topic, by in wanted.items() if topic not in assumed}
+        expected = self._expected(taken)
+        rest = {topic: by for topic, by in wanted.items() if topic not in expected}
         as_planned = not wanted or wanted == _some(planned)
-        reading = coalesced(records if as_planned else self._again(records, wanted), offsets)
+        reading = coalesced(records if as_planned else self._again(records, wanted), offsets, self._limits)
         # What a single table reads once needn't be kept.
-        with nullcontext(reading) if len(assumed) == 1 and not rest else cached(reading, offsets) as batch:
-            topics = assumed | (self._looked_at(batch, offsets, rest) if rest else {})
-            yield Brought(batch, offsets, topics, self._kafka_bootstrap)
+        with (
+            nullcontext(reading) if len(expected) == 1 and not rest else cached(reading, offsets, self._limits) as batch
+        ):
+            topics = expected | (self._looked_at(batch, offsets, rest) if rest else {})
+            yield Brought(batch, offsets, topics, self._kafka_bootstrap, self._limits)
 
-    def _assumed(self, planned: Mapping[str, Ranges]) -> dict[str, TopicProfile]:
+    def _expected(self, planned: Mapping[str, Ranges]) -> dict[str, TopicProfile]:
         """What the topics hold that most likely go on as they were, which needn't be looked at."""
         likely = self._tables.keys() & planned.keys() - self._audited
         # Of letters that are open it is asked which of the records wait behind them.
-        found = {t: self._tables[t].expects(planned[t]) for t in likely if self._parking.of(t) is None}
+        found = {t: self._tables[t].expects(planned[t]) for t in likely if self._waiting.of(t) is None}
         return {topic: seen for topic, seen in found.items() if seen is not None}
 
     def _looked_at(self, batch: DataFrame, offsets: int, ranges: Mapping[str, Ranges]) -> dict[str, TopicProfile]:
         """What these ranges of the batch hold. Of a topic that has many records, most likely all alike, few are looked
         at.
         """
-        if offsets <= CACHED_OFFSETS:
+        if offsets <= self._limits.cached_offsets:
             return profile(batch.where(F.col("topic").isin(*ranges)))
-        tried = {t: by for t, by in ranges.items() if offset_count(by) > CACHED_OFFSETS and t not in self._audited}
+        tried = {
+            t: by
+            for t, by in ranges.items()
+            if offset_count(by) > self._limits.cached_offsets and t not in self._audited
+        }
         seen: dict[str, TopicProfile] = {}
         if tried:
             parts = ({t: part(by) for t, by in tried.items()} for part in (beginning, ending))

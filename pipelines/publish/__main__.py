@@ -9,13 +9,12 @@ import sys
 from threading import Event
 from types import FrameType
 
-from py4j.protocol import Py4JError
 from pyiceberg.exceptions import RESTError
 from pyspark.errors import PySparkException
 from requests.exceptions import RequestException
 from structlog.stdlib import BoundLogger
 
-from pipelines.errors import PipelineError, in_a_line
+from pipelines.errors import JavaCallFailed, PipelineError, in_a_line
 from pipelines.log import json_log
 from pipelines.protection.columns import keys_for
 from pipelines.protection.functions import Vault
@@ -80,7 +79,7 @@ def _refresh(refresher: Refresher, dataset: Dataset, trouble: dict[str, str], lo
     try:
         done = refresher.refresh(dataset)
         trouble.pop(name, None)
-    except (PipelineError, PySparkException, Py4JError) as error:
+    except (PipelineError, PySparkException, JavaCallFailed) as error:
         said = str(error) if isinstance(error, PipelineError) else in_a_line(error)
         if trouble.get(name) != said:
             log.error("not_published", dataset=name, why=said)

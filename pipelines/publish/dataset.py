@@ -63,7 +63,7 @@ class Dataset:
             )
         has = table.column_types
         said = [
-            str(table.java.uuid()), [[name, has.get(name), how] for name, how in self.audience.columns.items()],
+            table.uuid, [[name, has.get(name), how] for name, how in self.audience.columns.items()],
             self.audience.rows, vault.keys.fingerprint if keyed and vault else None, table.properties.get(PURGED),
         ]  # fmt: skip
         return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:16]

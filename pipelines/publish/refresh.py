@@ -139,11 +139,5 @@ def _only_changes(table: LakeTable, since: int) -> bool:
     """Whether all that has happened to a table since a snapshot gives changed rows another position, or changes none:
     merged changes, and the same rows in other files. What fills a new column of older rows doesn't.
     """
-    snapshot = table.java.currentSnapshot()
-    while snapshot is not None and int(snapshot.snapshotId()) != since:
-        summary = dict(snapshot.summary())
-        if OFFSETS not in summary and str(snapshot.operation()) != "replace":
-            return False
-        parent = snapshot.parentId()
-        snapshot = None if parent is None else table.java.snapshot(parent)
-    return snapshot is not None
+    operations = table.operations_since(since)
+    return operations is not None and all(OFFSETS in told or operation == "replace" for operation, told in operations)

@@ -4,7 +4,7 @@
 TECHNICAL = {
     "_kafka_partition": "partition",
     "_kafka_offset": "offset",
-    "_lsn": "lsn",
+    "_lsn": "log_position",
     "_committed_at": "committed_at",
     "_op": "op",
 }

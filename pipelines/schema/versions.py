@@ -45,13 +45,13 @@ class Attribute:
 
 @dataclass(frozen=True)
 class Version:
-    """A table's columns from the log position ``lsn`` on. Generated columns aren't published, and aren't here.
+    """A table's columns from the log position ``log_position`` on. Generated columns aren't published, and aren't here.
 
     ``reread``: older rows have values that no event tells; their snapshot was asked for. A table that is gone has no
     columns.
     """
 
-    lsn: int
+    log_position: int
     relation: int
     columns: tuple[Attribute, ...]
     key: tuple[str, ...]
@@ -97,9 +97,9 @@ class TableVersions:
         """The newest version."""
         return self.versions[-1] if self.versions else None
 
-    def at(self, lsn: int | None) -> Version | None:
-        """The version that began at ``lsn``."""
-        return next((version for version in self.versions if version.lsn == lsn), None)
+    def at(self, log_position: int | None) -> Version | None:
+        """The version that began at ``log_position``."""
+        return next((version for version in self.versions if version.log_position == log_position), None)
 
     @property
     def key_changes(self) -> tuple[Version, ...]:
@@ -111,7 +111,11 @@ class TableVersions:
 
     def up_to(self, version: Version, included: bool) -> "TableVersions":
         """The table as it was known when ``version`` began, with it or without."""
-        kept = tuple(v for v in self.versions if v.lsn < version.lsn or (included and v.lsn == version.lsn))
+        kept = tuple(
+            v
+            for v in self.versions
+            if v.log_position < version.log_position or (included and v.log_position == version.log_position)
+        )
         return TableVersions(kept, self.replaced_at)
 
     def first_with(self, number: int) -> Version | None:
@@ -121,9 +125,13 @@ class TableVersions:
 
 def table_versions(found: list[Version]) -> TableVersions:
     """The versions of the newest table among ``found``, and where it took another one's place."""
-    ordered = sorted({version.lsn: version for version in found}.values(), key=lambda version: version.lsn)
+    ordered = sorted(
+        {version.log_position: version for version in found}.values(), key=lambda version: version.log_position
+    )
     if not ordered:
         return TableVersions()
     relation = ordered[-1].relation
     mine = tuple(version for version in ordered if version.relation == relation and version.columns)
-    return TableVersions(mine, max((version.lsn for version in ordered if version.relation != relation), default=None))
+    return TableVersions(
+        mine, max((version.log_position for version in ordered if version.relation != relation), default=None)
+    )

@@ -62,7 +62,7 @@ class Look:
         mirrored = {partition: end for (topic, partition), end in self.mirrored.items() if topic == pinned.topic}
         tail = Tail(self.decoder, self.snapshot, self.settings.unavailable_value, pinned.key, mirrored)
         messages = read_range(self.settings.kafka_bootstrap, pinned.topic, ranges)
-        overlay = fold(tail.changes(messages), keyless=not pinned.key, truncated_lsn=pinned.state.truncated_lsn)
+        overlay = fold(tail.changes(messages), keyless=not pinned.key, truncated_lsn=pinned.state.truncated)
         if tail.truncated_later:
             return None
         report.tail_events, report.undecodable = tail.read - tail.later, tail.undecodable_count

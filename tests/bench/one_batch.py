@@ -24,6 +24,7 @@ from rich.table import Table
 
 from pipelines.changes.topic_batch import TopicBatch, TopicOutcome, coalesced
 from pipelines.kafka.profile import profile
+from pipelines.limits import Limits
 from pipelines.mirror.jit import QUICK_COMPILER
 from pipelines.mirror.table.mirror import TableMirror
 from pipelines.specs.layout import Layout
@@ -153,7 +154,7 @@ def _samples(
 def _mirror(topic: Topic, mirror: TableMirror, session: SparkSession, number: int) -> Sample:
     """As :mod:`pipelines.mirror.batch` does it."""
     raw = topic.batches[-1]
-    raw = coalesced(raw, raw.count()).persist()
+    raw = coalesced(raw, raw.count(), Limits()).persist()
     started = time.monotonic()
     seen = profile(raw)[topic.name]
     profiled = time.monotonic() - started

@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer
 
-from pipelines.changes.topic_batch import CACHED_OFFSETS
-from pipelines.kafka.expected import EXPECTED_OFFSETS
 from pipelines.kafka.ranges import offset_count
 from pipelines.ledger.entries import commit_entries
+from pipelines.limits import Limits
 from pipelines.mirror.jit import BOTH_COMPILERS, QUICK_COMPILER
 from services.dlq.letters import Letter, Letters, Wanted
 from services.dlq.replay import replay
@@ -22,6 +21,7 @@ from tests.integration.stack import WAIT_SECONDS, Stack, wait_until
 
 pytestmark = pytest.mark.process
 
+LIMITS = Limits()
 SERVERS = ["source-db", "metadata-db", "object-store", "kafka", "schema-registry", "connect", "catalog", "capture"]
 SHOP_TABLES = {
     "customers", "addresses", "products", "orders", "order_items", "payments", "inventory", "subscriptions",
@@ -160,13 +160,13 @@ def test_what_has_piled_up_is_read_again_rather_than_kept(stack: Stack) -> None:
     stack.assert_equal("pile", "beside")
     _fall_behind(
         stack,
-        f"INSERT INTO pile SELECT g, 'a' FROM generate_series(2, {CACHED_OFFSETS}) g",
+        f"INSERT INTO pile SELECT g, 'a' FROM generate_series(2, {LIMITS.cached_offsets}) g",
         "INSERT INTO beside SELECT g FROM generate_series(2, 3000) g",
         "UPDATE pile SET note = 'b' WHERE id % 10 = 0",
         "DELETE FROM pile WHERE id % 30 = 0",
         # Of a table that is new, and whose records at both ends have another schema than those between them.
         "CREATE TABLE layers (id bigint PRIMARY KEY, note text)",
-        f"INSERT INTO layers SELECT g, 'a' FROM generate_series(1, {CACHED_OFFSETS}) g",
+        f"INSERT INTO layers SELECT g, 'a' FROM generate_series(1, {LIMITS.cached_offsets}) g",
         "ALTER TABLE layers ADD COLUMN depth int",
         "INSERT INTO layers SELECT g, 'b', g % 7 FROM generate_series(1000001, 1010000) g",
         "ALTER TABLE layers DROP COLUMN depth",
@@ -175,7 +175,7 @@ def test_what_has_piled_up_is_read_again_rather_than_kept(stack: Stack) -> None:
     stack.assert_equal("pile", "beside", "layers")
     snapshots = stack.catalog().load_table("shop.pile").snapshots()
     entries = commit_entries(s.summary.additional_properties for s in snapshots if s.summary is not None)
-    assert max(offset_count(entry.offsets) for entry in entries) > CACHED_OFFSETS, "it came in smaller batches"
+    assert max(offset_count(entry.offsets) for entry in entries) > LIMITS.cached_offsets, "it came in smaller batches"
 
 
 def test_a_live_batch_that_goes_on_as_it_was_isn_t_looked_at_first(stack: Stack) -> None:
@@ -190,7 +190,7 @@ def test_a_live_batch_that_goes_on_as_it_was_isn_t_looked_at_first(stack: Stack)
         _fall_behind(stack, *statements)
         stack.assert_equal("steady")
         batches = [line for line in said() if line["event"] == "batch" and "shop.public.steady" in line["rows"]]
-        assert sum(line["rows"]["shop.public.steady"] for line in batches) > EXPECTED_OFFSETS
+        assert sum(line["rows"]["shop.public.steady"] for line in batches) > LIMITS.expected_offsets
         return any("shop.public.steady" in line["assumed"] for line in batches)
 
     assert assumed("UPDATE steady SET note = 'b'", "DELETE FROM steady WHERE id % 10 = 0")

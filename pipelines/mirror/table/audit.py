@@ -8,19 +8,19 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from threading import Lock
 
-from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from pipelines.changes.topic_batch import TopicOutcome
 from pipelines.checks.record import Last, Record, Run
 from pipelines.checks.run import Checker
-from pipelines.errors import NotPublished
+from pipelines.errors import JavaRaised, NotPublished
+from pipelines.lake.catalog import Lake
+from pipelines.lake.refs import create_branch, publish_branch, remove_branch
 from pipelines.lake.table import LakeTable
 from pipelines.ledger.table_ledger import TableLedger
 from quality.contract import Contract
 
 BRANCH = "audit"
-MAIN = "main"
 
 
 # Great Expectations runs its SQL in the process's first session, on a view that has always the same name.
@@ -39,30 +39,23 @@ class AuditBranch:
 
     def begin(self, table: LakeTable) -> LakeTable:
         """The table on a branch of its own, which is as readers see it now. What an earlier one left goes."""
-        self.abandon(table)
-        table.java.manageSnapshots().createBranch(BRANCH).commit()
-        table.refresh()
-        return table.on(BRANCH)
+        remove_branch(table, BRANCH)
+        return create_branch(table, BRANCH)
 
     def publish(self, table: LakeTable) -> None:
         """Let readers see the branch, if it keeps the contract. Raises NotPublished, which says what is broken."""
         table.refresh()
-        java, written = table.java, table.snapshot_id
-        current = java.currentSnapshot()
-        if written is not None and (current is None or int(current.snapshotId()) != written):
+        written = table.snapshot_id
+        if written is not None and table.main_snapshot_id != written:
             with _ONE_AT_A_TIME:
                 self._check(table)
-            java.manageSnapshots().fastForwardBranch(MAIN, BRANCH).removeBranch(BRANCH).commit()
-            table.refresh()
+            publish_branch(table, BRANCH)
         else:
             self.abandon(table)
 
     def abandon(self, table: LakeTable) -> None:
         """What is on the branch is given up, and nobody has seen it."""
-        table.refresh()
-        if BRANCH in table.branches:
-            table.java.manageSnapshots().removeBranch(BRANCH).commit()
-            table.refresh()
+        remove_branch(table, BRANCH)
 
     def _check(self, table: LakeTable) -> None:
         record, name = Record(self._spark), f"{table.namespace}.{table.name}"
@@ -80,34 +73,33 @@ class AuditBranch:
 
 
 @contextmanager
-def audited(
-    audit: AuditBranch | None, account: TableLedger, look: Callable[[], None], outcome: TopicOutcome
-) -> Iterator[None]:
-    """What is committed to the account's table within the block is seen once it was audited, if it is to be. ``look``:
-    has the account look at the table. Raises NotPublished.
+def audited(audit: AuditBranch | None, ledger: TableLedger, lake: Lake, outcome: TopicOutcome) -> Iterator[None]:
+    """Have readers see what is committed to the ledger's table within the block once it was audited, if it is to be.
+
+    Raises NotPublished.
     """
     if audit is None:
         yield
         return
-    look()
-    if account.table is not None:
+    ledger.load(lake)
+    if ledger.table is not None:
         with outcome.stage("audit"):
-            audit.begin(account.table)
-    account.branch = BRANCH
+            audit.begin(ledger.table)
+    ledger.branch = BRANCH
     try:
         yield
-        if account.table is not None:
+        if ledger.table is not None:
             with outcome.stage("audit"):
-                audit.publish(account.table)
+                audit.publish(ledger.table)
     except BaseException:
         # Where even that can't be done, it is when the table is next begun.
-        with suppress(Py4JJavaError):
-            if account.table is not None:
-                audit.abandon(account.table)
+        with suppress(JavaRaised):
+            if ledger.table is not None:
+                audit.abandon(ledger.table)
         raise
     finally:
-        account.branch = None
-    look()
+        ledger.branch = None
+    ledger.load(lake)
 
 
 def _said(run: Run) -> str:

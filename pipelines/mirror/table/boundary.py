@@ -25,7 +25,9 @@ def before(
     """
     cut: dict[int, int] = {}
     for _, records in read(pending):
-        for partition, (first, _) in _offsets(records, source, look_up, topic, F.col("lsn") >= position).items():
+        for partition, (first, _) in _offsets(
+            records, source, look_up, topic, F.col("log_position") >= position
+        ).items():
             cut.setdefault(partition, first)
     return non_empty({p: (start, min(end, cut.get(p, end))) for p, (start, end) in pending.items()})
 
@@ -40,7 +42,9 @@ def through(
     """
     ranges: dict[int, tuple[int, int]] = {}
     for _, records in read(pending):
-        for partition, (_, last) in _offsets(records, source, look_up, topic, F.col("lsn") <= position).items():
+        for partition, (_, last) in _offsets(
+            records, source, look_up, topic, F.col("log_position") <= position
+        ).items():
             ranges[partition] = (pending[partition][0], last + 1)
     return ranges
 

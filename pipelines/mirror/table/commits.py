@@ -1,25 +1,30 @@
-"""Commits: a part of a topic's records as one commit of their table: decode → admit → fold → evolve → merge."""
+"""One batch of a topic's records as one commit of their table.
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from functools import partial, reduce
+The way is straight: resolve the schema, prepare the rows and measure them, evolve the table, choose how to write, keep
+the dead letters, commit with the ledger. Each step hands on one frozen value. A step that needs something first returns
+that it does (:mod:`pipelines.mirror.table.needs`).
+"""
 
-from pyspark.sql import DataFrame, Row
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import reduce
+
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from pipelines.changes.enforce import Enforcement
 from pipelines.changes.key_histogram import RecentKeys
 from pipelines.changes.prepare import admit_changes, decode_changes
-from pipelines.changes.stats import StatsRequest, broken_promises, integer_keys
+from pipelines.changes.stats import BatchStats, StatsRequest, integer_keys
 from pipelines.changes.topic_batch import TopicBatch, TopicOutcome
 from pipelines.dead_letters.circuit_breaker import check_share
 from pipelines.dead_letters.store import rejected_records, undecodable_records
-from pipelines.evolve import key_change as rekey
 from pipelines.evolve.applied import applied_schema, is_keyed
 from pipelines.evolve.backfill import backfill
 from pipelines.evolve.create import create_table
 from pipelines.evolve.fit import check_frozen, fit_columns
-from pipelines.evolve.key_change import KeyChanged
+from pipelines.evolve.key_change import has_news
 from pipelines.kafka.expected import verified
 from pipelines.kafka.profile import TopicProfile
 from pipelines.lake.catalog import Lake
@@ -27,17 +32,17 @@ from pipelines.lake.partitioning import LayoutError, apply_layout
 from pipelines.lake.table import LakeTable
 from pipelines.ledger.entries import Counts
 from pipelines.ledger.resyncs import Resync
-from pipelines.ledger.table_ledger import TableLedger, Write
-from pipelines.merge import keyed
-from pipelines.merge import keyless as multiset
-from pipelines.merge.changes import MergeInput
-from pipelines.merge.pruning import key_bounds, stats_request
+from pipelines.ledger.table_ledger import TableLedger
+from pipelines.merge import strategy
+from pipelines.merge.changes import MergeInput, PreparedWrite
+from pipelines.merge.pruning import stats_request
+from pipelines.mirror.table.needs import FreshLook, Needs, SchemaNews
 from pipelines.mirror.table.ports import LetterStore, WaitingLookup
 from pipelines.mirror.table.rules import Rules
 from pipelines.mirror.table.topic import Topic
 from pipelines.protection.columns import ProtectedColumns
 from pipelines.schema.columns import TableShape
-from pipelines.schema.plan import Change, target_schema
+from pipelines.schema.plan import Target, target_schema
 from pipelines.schema.policy import apply_policy
 from pipelines.schema.versions import TableVersions
 from pipelines.sources.base.change_rows import TRUNCATE
@@ -45,8 +50,39 @@ from pipelines.sources.base.source import Schemas
 from pipelines.spark.dataframes import release
 
 
+@dataclass(frozen=True)
+class Resolved:
+    """A batch whose schema is resolved.
+
+    ``target``: what its table shall have, by these ``versions`` of it. ``shape``: its columns in the source's types,
+    ``lake_shape``: in the lake's; ``keys``: the key.
+    """
+
+    batch: TopicBatch
+    schemas: Schemas
+    versions: TableVersions
+    target: Target
+    shape: TableShape
+    lake_shape: TableShape
+    keys: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A resolved batch's change rows, persisted, and what they amount to.
+
+    ``seen``: what the batch holds; None: not what was expected of it.
+    """
+
+    resolved: Resolved
+    rows: DataFrame
+    stats: BatchStats
+    request: StatsRequest
+    seen: TopicProfile | None
+
+
 class Commits:
-    """Of one table. Used by one thread at a time. ``last``: what the last part held."""
+    """The commits of one table. Used by one thread at a time. ``last``: what the last batch held."""
 
     def __init__(
         self,
@@ -54,159 +90,177 @@ class Commits:
         rules: Rules,
         letters: LetterStore,
         waiting: WaitingLookup,
-        account: TableLedger,
+        ledger: TableLedger,
         protected: ProtectedColumns,
     ) -> None:
         self._topic, self._rules, self._letters, self._waiting = topic, rules, letters, waiting
-        self._account, self._protected = account, protected
+        self._ledger, self._protected = ledger, protected
         self._enforcement = Enforcement(rules.contract) if rules.contract else None
-        self._arranged, self._rulers = False, RecentKeys()
+        self._laid_out, self._recent_keys = False, RecentKeys()
         self.last: TopicProfile | None = None
 
-    @property
-    def _table(self) -> LakeTable | None:
-        return self._account.table
+    def make(self, batch: TopicBatch, resync: Resync | None) -> Needs | None:
+        """Bring ``batch``, which lies beyond the ledger, into the table; or return what it needs first.
 
-    def make(self, part: TopicBatch, resync: Resync | None) -> None:
-        """Bring ``part``, which lies beyond the ledger, into the table; ``resync``: the newest one of the topic. Raises
-        KeyChanged where the schema log has news that come first, and StopPipeline where the table can't follow its
-        source.
+        ``resync``: the newest one of the topic. Raises StopPipeline where the table can't follow its source.
         """
-        found = self._topic.look_up(part.seen)
-        if found.shape is None:
-            self._reject_all(part, found)
-            return
-        versions = part.versions or self._versions(part.seen, found)
-        has = applied_schema(self._table, versions) if self._table else None
-        keys = found.keys if found.keys is not None else has.keys if has else ()
-        if part.versions is not None:
+        schemas = self._topic.schemas(batch.seen)
+        if schemas.shape is None:
+            self._reject_all(batch, schemas)
+            return None
+        resolved = self._resolve(batch, schemas, schemas.shape)
+        if isinstance(resolved, SchemaNews):
+            return resolved
+        with self._measured(resolved) as measured:
+            if measured.seen is None:
+                return FreshLook()
+            batch = self._note(measured, measured.seen)
+            if needs := self._topic.lacking(batch, self._ledger.known, measured.stats, resolved.keys):
+                return needs
+            self._commit(replace(measured, resolved=replace(resolved, batch=batch)), resync)
+        self.last = measured.seen
+        return None
+
+    def _resolve(self, batch: TopicBatch, schemas: Schemas, shape: TableShape) -> Resolved | SchemaNews:
+        """Find out which columns and which key the table shall have for these records."""
+        table = self._ledger.table
+        if batch.versions is not None:
+            versions = batch.versions
+        else:
+            if batch.seen.unkeyed and table is not None and is_keyed(table):
+                self._topic.catch_up()
+            versions = self._topic.explained(batch.seen, shape)
+            if has_news(versions, self._ledger.followed):
+                return SchemaNews()
+        has = applied_schema(table, versions) if table else None
+        keys = schemas.keys if schemas.keys is not None else has.keys if has else ()
+        if batch.versions is not None:
             # What it is keyed by here, whatever the connector knew of the key when it sent these.
-            keys = has.keys if has else part.versions.versions[-1].key
-        wanted = apply_policy(has, target_schema(found.shape, keys, versions, has), self._rules.policy)
-        if self._table is not None:
-            check_frozen(self._table, wanted)
-        shape, keys = replace(found.shape, columns=wanted.columns), wanted.keys
-        self._protected.check(shape.columns, keys)
-        with part.outcome.stage("decode"):
-            raw, held = verified(part.raw, part.seen)
-            rows = decode_changes(raw, found, wanted, versions, self._topic.source)
-            waiting, kept = self._waiting.of(self._topic.name), self._protected.shape(shape)
-            whole = integer_keys(kept, keys)
-            ask = stats_request(part, shape, keys, self._table, self._rulers.ruler(whole))
-            rows, facts = admit_changes(rows, part, shape, keys, waiting, ask, self._enforcement, self._protected)
+            keys = has.keys if has else versions.versions[-1].key
+        target = apply_policy(has, target_schema(shape, keys, versions, has), self._rules.policy)
+        if table is not None:
+            check_frozen(table, target)
+        shape = replace(shape, columns=target.columns)
+        self._protected.check(shape.columns, target.keys)
+        return Resolved(batch, schemas, versions, target, shape, self._protected.shape(shape), target.keys)
+
+    @contextmanager
+    def _measured(self, resolved: Resolved) -> Iterator[Measured]:
+        """Decode, admit and protect a batch's rows, and measure them; they are persisted within the block."""
+        batch, shape, keys = resolved.batch, resolved.shape, resolved.keys
+        with batch.outcome.stage("decode"):
+            raw, held = verified(batch.raw, batch.seen)
+            rows = decode_changes(raw, resolved.schemas, resolved.target, resolved.versions, self._topic.source)
+            histogram = self._recent_keys.histogram(integer_keys(resolved.lake_shape, keys))
+            request = stats_request(batch.seen.rows, shape, keys, self._ledger.table, histogram, self._rules.limits)
+            waiting = self._waiting.of(self._topic.name)
+            rows, stats = admit_changes(rows, batch, shape, keys, waiting, request, self._enforcement, self._protected)
             seen = held()
-        if seen is None:
-            release(rows)
-            self.make(self._topic.looked_at(part), resync)
-            return
-        self._rulers.note(whole, key_bounds(facts, kept, keys))
-        part.outcome.rows += seen.rows - part.seen.rows
-        part.outcome.assumed |= part.seen.assumed
-        part = replace(part, seen=seen)
-        wider = None if part.whole else self._topic.wider(part, self._account.known, facts, keys)
-        if wider is not None:
-            release(rows)
-            self.make(wider, resync)
-            return
         try:
-            part.outcome.oldest_commit = facts.oldest
-            letters = [rejected_records(part.raw, rows.where(F.col("problem").isNotNull()))] if facts.dead else []
-            # A truncate tells nothing of the key, and takes nothing from a table that isn't there.
-            if facts.live or (facts.truncated is not None and self._table is not None):
-                fit = partial(fit_columns, wanted=wanted, versions=versions, shape=found.shape,
-                              protected=self._protected)  # fmt: skip
-                self._merge(self._mergeable(part, rows, shape, keys, facts, ask, resync, fit), letters)
-            else:
-                self._bury(part, letters)
-                counts = Counts(dead_lettered=facts.dead, tombstones=part.seen.tombstones, truncates=facts.truncates)
-                enter(self._account, part, counts, truncated_lsn=facts.truncated, broken=broken_promises(facts))
+            yield Measured(resolved, rows, stats, request, seen)
         finally:
             release(rows)
-        self.last = seen
 
-    def _versions(self, seen: TopicProfile, found: Schemas) -> TableVersions:
-        """What the schema log says of records. Raises KeyChanged."""
-        assert found.shape is not None
-        if seen.unkeyed and self._table is not None and is_keyed(self._table):
-            self._topic.catch_up()
-        versions = self._topic.explained(seen, found.shape)
-        if rekey.has_news(versions, self._account.followed):
-            raise KeyChanged
-        return versions
+    def _note(self, measured: Measured, seen: TopicProfile) -> TopicBatch:
+        """Note what a batch turned out to hold."""
+        resolved, batch = measured.resolved, measured.resolved.batch
+        self._recent_keys.note(integer_keys(resolved.lake_shape, resolved.keys), measured.stats.bounds)
+        batch.outcome.rows += seen.rows - batch.seen.rows
+        batch.outcome.expected |= batch.seen.expected
+        return replace(batch, seen=seen)
 
-    def _mergeable(
-        self, part: TopicBatch, rows: DataFrame, shape: TableShape, keys: tuple[str, ...], facts: Row,
-        ask: StatsRequest, resync: Resync | None, fit: Callable[[Lake, LakeTable], list[Change]],
-    ) -> MergeInput:  # fmt: skip
-        """The good ones of ``rows``, for a table that exists and has their columns."""
+    def _commit(self, measured: Measured, resync: Resync | None) -> None:
+        """Commit measured rows: evolve the table, choose how to write, keep the dead letters, write with the ledger."""
+        batch, stats = measured.resolved.batch, measured.stats
+        batch.outcome.oldest_commit = stats.oldest
+        letters = []
+        if stats.dead:
+            letters = [rejected_records(batch.raw, measured.rows.where(F.col("problem").isNotNull()))]
+        # A truncate tells nothing of the key, and takes nothing from a table that isn't there.
+        if stats.live or (stats.truncated is not None and self._ledger.table is not None):
+            changes = self._evolve(measured, resync)
+            with strategy.prepare(changes, self._rules.limits) as prepared:
+                self._keep_letters(batch, [*letters, *prepared.letters])
+                self._enter(batch, prepared.counts, prepared, changes.truncated, stats)
+            return
+        self._keep_letters(batch, letters)
+        counts = Counts(dead_lettered=stats.dead, tombstones=batch.seen.tombstones, truncates=stats.truncates)
+        self._enter(batch, counts, None, stats.truncated, stats)
+
+    def _evolve(self, measured: Measured, resync: Resync | None) -> MergeInput:
+        """Create the table, or give it the columns of the changes; the good rows, for that table."""
+        resolved, stats, rows = measured.resolved, measured.stats, measured.rows
+        batch = resolved.batch
+        before = self._ledger.reached.truncated
+        truncated = stats.truncated if (stats.truncated or 0) > (before or 0) else None
+        bound = before if truncated is None else truncated
         good = rows.where(F.col("problem").isNull() & (F.col("op") != TRUNCATE))
-        before = self._account.reached.truncated_lsn
-        cleared = facts.truncated if (facts.truncated or 0) > (before or 0) else None
-        bound = before if cleared is None else cleared
-        settled = bound is None and not facts.replayed
         if bound is not None:
-            good = good.where(F.col("lsn") > bound)
-        with part.outcome.stage("evolve"):
-            lake, created = Lake(part.session), self._table is None
-            table = self._account.table = self._table or self._create(lake, shape, keys)
-            shape = self._protected.shape(shape)
-            changed = fit(lake, table)
-            part.outcome.schema_changes += [str(change) for change in changed]
-            self._arrange(lake, table, part.outcome, again=created or bool(changed))
-            backfill(part.session, table)
-        known = self._account.known
-        resynced_from = resync.start if resync is not None and resync.runs(known) else {}
-        return MergeInput(part, good, shape, keys, facts, ask, table, cleared, known, resynced_from, settled)
+            good = good.where(F.col("log_position") > bound)
+        with batch.outcome.stage("evolve"):
+            created = self._ledger.table is None
+            table = self._ledger.table = self._ledger.table or self._create(resolved)
+            changed = fit_columns(table, resolved.target, resolved.versions, resolved.schemas.shape, self._protected)
+            batch.outcome.schema_changes += [str(change) for change in changed]
+            self._lay_out(table, batch.outcome, again=created or bool(changed))
+            backfill(batch.session, table)
+        known = self._ledger.known
+        return MergeInput(
+            batch=batch,
+            good=good,
+            shape=resolved.lake_shape,
+            keys=resolved.keys,
+            stats=stats,
+            request=measured.request,
+            table=table,
+            truncated=truncated,
+            known=known,
+            resynced_from=resync.start if resync is not None and resync.runs(known) else {},
+            complete=bound is None and not stats.replayed,
+        )
 
-    def _create(self, lake: Lake, shape: TableShape, keys: tuple[str, ...]) -> LakeTable:
-        table = create_table(lake, self._rules.source, shape, keys, self._protected)
+    def _create(self, resolved: Resolved) -> LakeTable:
+        lake = Lake(resolved.batch.session)
+        table = create_table(lake, self._rules.source, resolved.shape, resolved.keys, self._protected)
         return table if self._rules.audit is None else self._rules.audit.begin(table)
 
-    def _arrange(self, lake: Lake, table: LakeTable, outcome: TopicOutcome, again: bool) -> None:
-        """Once, and whenever the columns change. A layout that can't be had is told, and keeps nobody from merging."""
-        if self._arranged and not again:
+    def _lay_out(self, table: LakeTable, outcome: TopicOutcome, again: bool) -> None:
+        """Lay the table out once, and whenever its columns change. One that can't be had keeps nobody from merging."""
+        if self._laid_out and not again:
             return
-        self._arranged = True
+        self._laid_out = True
         try:
-            outcome.layout += apply_layout(lake.jvm, table, self._rules.layout)
+            outcome.layout += apply_layout(table, self._rules.layout)
         except LayoutError as error:
             outcome.layout_refused = str(error)
 
-    def _merge(self, changes: MergeInput, letters: Sequence[DataFrame]) -> None:
-        prepared = keyed.ready if changes.keys else multiset.ready
-        with prepared(changes) as ready:
-            self._bury(changes.part, [*letters, *ready.letters])
-            enter(
-                self._account,
-                changes.part,
-                ready.counts,
-                ready.write,
-                changes.truncated_lsn,
-                broken_promises(changes.facts),
-            )
+    def _reject_all(self, batch: TopicBatch, schemas: Schemas) -> None:
+        dead = batch.seen.rows - batch.seen.tombstones
+        self._keep_letters(batch, [undecodable_records(batch.raw, schemas.rejected)] if dead else [])
+        self._enter(batch, Counts(dead_lettered=dead, tombstones=batch.seen.tombstones))
 
-    def _reject_all(self, part: TopicBatch, found: Schemas) -> None:
-        dead = part.seen.rows - part.seen.tombstones
-        self._bury(part, [undecodable_records(part.raw, found.rejected)] if dead else [])
-        enter(self._account, part, Counts(dead_lettered=dead, tombstones=part.seen.tombstones))
-
-    def _bury(self, part: TopicBatch, letters: Sequence[DataFrame]) -> None:
-        """Keep the part's dead letters, before the commit that counts them."""
+    def _keep_letters(self, batch: TopicBatch, letters: Sequence[DataFrame]) -> None:
+        """Keep the batch's dead letters, before the commit that counts them."""
         if not letters:
             return
         topic = self._topic.name
-        with part.outcome.stage("dead_letters"):
+        with batch.outcome.stage("dead_letters"):
             every = reduce(DataFrame.unionByName, letters)
-            check_share(every, topic, part.seen.rows, self._rules.dead_share, self._waiting.accepted(topic))
-            self._letters.write(self._protected.sealed(every), topic, part.batch, part.seen.ranges)
+            check_share(every, topic, batch.seen.rows, self._rules.dead_share, self._waiting.accepted(topic))
+            self._letters.write(self._protected.sealed(every), topic, batch.batch, batch.seen.ranges)
 
-
-def enter(
-    account: TableLedger, part: TopicBatch, counts: Counts, write: Write | None = None,
-    truncated_lsn: int | None = None, broken: Mapping[str, int] | None = None,
-) -> None:  # fmt: skip
-    """Commit the part's entry in the table's ledger, with the data that ``write`` writes."""
-    part.outcome.note(counts, broken or {})
-    with part.outcome.stage("merge"):
-        account.commit(part.batch, part.offsets, counts, write, truncated_lsn, broken)
-    part.outcome.committed |= write is not None
+    def _enter(
+        self,
+        batch: TopicBatch,
+        counts: Counts,
+        prepared: PreparedWrite | None = None,
+        truncated: int | None = None,
+        stats: BatchStats | None = None,
+    ) -> None:
+        """Commit the batch's entry in the table's ledger, with its data if any, and note what became of it."""
+        broken = stats.broken if stats is not None else {}
+        batch.outcome.note(counts, broken)
+        with batch.outcome.stage("merge"):
+            write = prepared.write if prepared is not None else None
+            self._ledger.commit(batch.batch, batch.offsets, counts, write, truncated, broken)
+        batch.outcome.committed |= prepared is not None

@@ -1,7 +1,8 @@
-"""Rules: how one table is mirrored, by its spec and its contract."""
+"""How one table is mirrored, by its spec and its contract."""
 
 from dataclasses import dataclass, field
 
+from pipelines.limits import Limits
 from pipelines.mirror.table.audit import AuditBranch
 from pipelines.protection.functions import Vault
 from pipelines.specs.layout import Layout
@@ -13,7 +14,8 @@ from quality.contract import Contract
 class Rules:
     """How a table is mirrored. ``source``: the connector's name; ``pipeline``: the ledger's; ``dead_share``: see
     :mod:`pipelines.dead_letters.circuit_breaker`. ``audit``: what stands between the table's commits and its readers,
-    if anything does. ``vault``: the keys by which what the contract protects is.
+    if anything does. ``vault``: the keys by which what the contract protects is. ``limits``: what counts as few and as
+    many.
     """
 
     source: str
@@ -24,3 +26,4 @@ class Rules:
     contract: Contract | None = None
     audit: AuditBranch | None = None
     vault: Vault | None = None
+    limits: Limits = field(default_factory=Limits)

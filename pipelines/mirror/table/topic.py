@@ -1,21 +1,23 @@
-"""Topic: what a topic holds, by partition, and what the schema log and the registry say of its records."""
+"""What a topic holds, by partition, and what the schema log and the registry say of its records."""
 
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property, partial, reduce
 
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
+from pipelines.changes.stats import BatchStats
 from pipelines.changes.topic_batch import TopicBatch
 from pipelines.kafka.profile import TopicProfile, profile
 from pipelines.kafka.ranges import Ranges, offset_count
 from pipelines.ledger.entries import Ledger
 from pipelines.mirror.table import boundary
+from pipelines.mirror.table.needs import MoreRecords
 from pipelines.mirror.table.ports import TopicRecords
 from pipelines.schema.columns import TableShape
 from pipelines.schema.plan import version_of
 from pipelines.schema.versions import TableVersions, Version
-from pipelines.sources.base.source import Schemas, StreamSource
+from pipelines.sources.base.source import Schemas, StreamSource, TableName
 
 
 class Topic:
@@ -27,55 +29,56 @@ class Topic:
         self._explained: set[int] = set()
 
     @cached_property
-    def table(self) -> tuple[str, str]:
+    def table(self) -> TableName:
         """The source's schema and table."""
         return self._schema_log.named(self.name)
 
     def profile(self, records: DataFrame) -> TopicProfile:
-        """What ``records`` hold."""
+        """Look at what ``records`` hold."""
         return profile(records).get(self.name, TopicProfile(self.name))
 
-    def looked_at(self, part: TopicBatch) -> TopicBatch:
-        """``part`` with what it holds, of which that was assumed."""
-        seen = self.profile(part.raw)
-        part.outcome.rows += seen.rows - part.seen.rows
-        return replace(part, seen=seen)
+    def looked_at(self, batch: TopicBatch) -> TopicBatch:
+        """Look at what ``batch`` holds, of which that was expected."""
+        seen = self.profile(batch.raw)
+        batch.outcome.rows += seen.rows - batch.seen.rows
+        return replace(batch, seen=seen)
 
-    def look_up(self, seen: TopicProfile) -> Schemas:
-        """The schemas of what was ``seen``. Raises RetryBatch."""
+    def schemas(self, seen: TopicProfile) -> Schemas:
+        """Return the schemas of what was ``seen``. Raises RetryBatch."""
         return self.source.schemas(seen, self.table)
 
     def read(self, session: SparkSession, ranges: Ranges, whole: bool = False) -> Iterator[tuple[Ranges, DataFrame]]:
-        """Parts of ``ranges``, each with its records, in order; or all as one part, if ``whole``."""
+        """Yield parts of ``ranges``, each with its records, in order; or all as one part, if ``whole``."""
         return self._records.read(session, self.name, ranges, whole)
 
     def fits(self, ranges: Ranges, rows: int) -> bool:
-        """Whether ``ranges`` and so many ``rows`` are no more than a batch may bring."""
+        """Return whether ``ranges`` and so many ``rows`` are no more than a batch may bring."""
         return offset_count(ranges) + rows <= self._records.at_once
 
     def ends(self) -> dict[int, int]:
-        """Partition to the offset after its last record now. Raises RetryBatch."""
+        """Return partition to the offset after its last record now. Raises RetryBatch."""
         return self._records.ends(self.name)
 
     def lost(self, ranges: Ranges) -> dict[int, tuple[int, int]]:
-        """What of ``ranges`` Kafka doesn't hold any more. Raises RetryBatch."""
+        """Return what of ``ranges`` Kafka doesn't hold any more. Raises RetryBatch."""
         return self._records.lost(self.name, ranges) if ranges else {}
 
     def older(
         self, change: Version, reached: Ledger, session: SparkSession, whole: bool = False
     ) -> Iterator[tuple[Ranges, DataFrame]]:
-        """What lies between ``reached`` and ``change``, in every partition."""
+        """Yield what lies between ``reached`` and ``change``, in every partition."""
         pending, read = reached.up_to(self.ends()), partial(self.read, session)
-        ranges = boundary.before(read, self.source, self.look_up, self.name, pending, change.lsn)
+        ranges = boundary.before(read, self.source, self.schemas, self.name, pending, change.log_position)
         return self.read(session, ranges, whole)
 
     def versions(self) -> TableVersions:
-        """What the schema log says of the table."""
+        """Return what the schema log says of the table."""
         return self._schema_log.table(*self.table)
 
     def explained(self, seen: TopicProfile, shape: TableShape) -> TableVersions:
-        """The same, asked again where it may not have explained the schemas of what was ``seen`` yet, the newest of
-        which has ``shape``.
+        """Return what the schema log says of the table, once it explains the schemas of what was ``seen``.
+
+        The newest of these has ``shape``. What was explained before isn't asked again.
         """
         identifiers = seen.schema_ids.keys() | seen.key_schema_ids
         if identifiers <= self._explained:
@@ -88,34 +91,34 @@ class Topic:
         """Read the schema log to its end."""
         self._schema_log.catch_up()
 
-    def wider(self, part: TopicBatch, known: Ledger, facts: Row, keys: tuple[str, ...]) -> TopicBatch | None:
-        """``part`` with the records of other partitions without which it can't be merged; None: it lacks nothing.
+    def lacking(self, batch: TopicBatch, known: Ledger, stats: BatchStats, keys: tuple[str, ...]) -> MoreRecords | None:
+        """Return the records of other partitions without which ``batch`` can't be merged; None: it lacks nothing.
 
         Where a row's key changes, every partition is read on to that position, for both halves of the change, the
         delete and the create, of which one has the values that the other left out. Without a key a topic's records have
         no partition of their own: where rows are removed, all that was written before is needed, or a row could be
         removed before its insert, or before a truncate, on another partition was read. ``known``: the table's ledger.
         """
-        needed = facts.moved is not None if keys else facts.removals > 0 and part.versions is None
-        if not needed:
+        if batch.whole:
             return None
-        reached, session = known.after(part.offsets), part.session
-        if keys:
-            missing = self._through(facts.moved, reached, session)
-        else:
-            ends = self.ends()
+        reached = known.after(batch.offsets)
+        if not keys:
+            ends = self.ends() if stats.removals and batch.versions is None else {}
             missing = reached.up_to(ends) if len(ends) > 1 else {}
-        if not missing:
-            return None
-        more = (records.select(part.raw.columns) for _, records in self.read(session, missing))
-        raw = reduce(DataFrame.unionByName, more, part.raw)
-        seen = self.profile(raw)
-        part.outcome.reread += seen.rows - part.seen.rows
-        offsets = known.up_to(reached.after(missing).positions)
+        elif stats.moved is not None:
+            pending, read = reached.up_to(self.ends()), partial(self.read, batch.session)
+            missing = boundary.through(read, self.source, self.schemas, self.name, pending, stats.moved)
+        else:
+            missing = {}
         # What was read on to may hold halves of its own.
-        return replace(part, raw=raw, seen=seen, offsets=offsets, whole=not keys)
+        return MoreRecords(batch, missing, whole=not keys) if missing else None
 
-    def _through(self, lsn: int, reached: Ledger, session: SparkSession) -> Ranges:
-        """What lies between ``reached`` and the last record up to a log position, in every partition."""
-        pending, read = reached.up_to(self.ends()), partial(self.read, session)
-        return boundary.through(read, self.source, self.look_up, self.name, pending, lsn)
+    def widened(self, needs: MoreRecords, known: Ledger) -> TopicBatch:
+        """Read the records that a batch needs, and return it with them. ``known``: the table's ledger."""
+        batch = needs.batch
+        more = (records.select(batch.raw.columns) for _, records in self.read(batch.session, needs.ranges))
+        raw = reduce(DataFrame.unionByName, more, batch.raw)
+        seen = self.profile(raw)
+        batch.outcome.reread += seen.rows - batch.seen.rows
+        offsets = known.up_to(known.after(batch.offsets).after(needs.ranges).positions)
+        return replace(batch, raw=raw, seen=seen, offsets=offsets, whole=needs.whole)

@@ -83,7 +83,7 @@ def _steps(
         F.col("partition"),
         F.col("offset"),
         F.when(late, F.lit("c")).otherwise(F.col("event.op")).alias("op"),
-        dialect.log_position().alias("lsn"),
+        dialect.log_position().alias("log_position"),
         F.timestamp_micros("event.source.ts_us").alias("committed_at"),
         F.col("row"),
         *([F.col("before")] if keyless else []),

@@ -22,6 +22,7 @@ from pipelines.lake.catalog import Lake
 from pipelines.lake.table import LakeTable
 from pipelines.ledger.entries import Counts, commit_entries, ledger_problems, read_ledger
 from pipelines.ledger.resyncs import Resync
+from pipelines.limits import Limits
 from pipelines.mirror.table.audit import AuditBranch
 from pipelines.mirror.table.mirror import TableMirror
 from pipelines.mirror.table.rules import Rules
@@ -213,6 +214,7 @@ class Topic:
         self.resyncs = Resyncs()
         self.held = [0, 0]
         self.at_once = 1000
+        self.limits = Limits()
 
     def mirror(
         self, policy: SchemaPolicy | None = None, layout: Layout | None = None, contract: Contract | None = None,
@@ -223,7 +225,9 @@ class Topic:
         audit = AuditBranch(self.spark, contract, lambda: None) if contract is not None and contract.blocking else None
         if vault == "usual":
             vault = vault_of(self.spark) if contract is not None and contract.protected else None
-        rules = Rules("shop", "mirror", 0.5, policy or SchemaPolicy(), layout or Layout(), contract, audit, vault)
+        rules = Rules(
+            "shop", "mirror", 0.5, policy or SchemaPolicy(), layout or Layout(), contract, audit, vault, self.limits
+        )
         return TableMirror(topic, rules, self.letters, self, self.resyncs)
 
     def batch(self, events: list[tuple[Any, ...]]) -> DataFrame:
@@ -294,7 +298,7 @@ class Topic:
         schema_changed: bool = False,
     ) -> TopicOutcome:
         """Mirror a batch; its plan is what its records span on the topic's two partitions, unless one is given. What it
-        holds is assumed where the mirror would.
+        holds is expected where the mirror would.
         """
         seen = profile(batch).get(self.name) or TopicProfile(self.name)
         planned = planned or {**dict.fromkeys(range(2), (0, 0)), **seen.ranges}

@@ -41,4 +41,4 @@ def test_what_is_of_several_kinds_is_not_taken_for_the_rest(what: str, sample: T
 def test_what_is_of_one_kind_is_taken_for_all_of_it() -> None:
     sample = TopicProfile("t", {0: (5, 105)}, {4: 104}, {1}, rows=100, tombstones=3)
     found = expected_profile(sample, RANGES)
-    assert found == TopicProfile("t", dict(RANGES), {4: 250_004}, {1}, rows=250_002, assumed=True)
+    assert found == TopicProfile("t", dict(RANGES), {4: 250_004}, {1}, rows=250_002, expected=True)

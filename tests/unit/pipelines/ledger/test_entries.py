@@ -38,7 +38,7 @@ def test_a_position_never_goes_back() -> None:
 
 def test_the_newest_commit_that_has_a_ledger_counts() -> None:
     first = Ledger().after({0: (0, 3)})
-    second = first.after({0: (3, 8), 1: (0, 2)}, truncated_lsn=77)
+    second = first.after({0: (3, 8), 1: (0, 2)}, truncated=77)
     newest_first = [
         {"operation": "replace"},
         entry_summary("mirror", 1, {0: (3, 8), 1: (0, 2)}, second, Counts(merged=7)),
@@ -52,9 +52,9 @@ def test_a_table_nobody_has_written_to_has_an_empty_ledger() -> None:
 
 
 def test_a_truncate_is_remembered_by_later_commits() -> None:
-    truncated = Ledger().after({0: (0, 3)}, truncated_lsn=50)
-    assert truncated.after({0: (3, 4)}).truncated_lsn == 50
-    assert truncated.after({0: (3, 4)}, truncated_lsn=40).truncated_lsn == 50
+    truncated = Ledger().after({0: (0, 3)}, truncated=50)
+    assert truncated.after({0: (3, 4)}).truncated == 50
+    assert truncated.after({0: (3, 4)}, truncated=40).truncated == 50
 
 
 def test_what_lies_between_a_table_and_a_batch() -> None:

@@ -167,8 +167,8 @@ def test_rows_and_ledger_survive_their_upkeep(spark: SparkSession) -> None:
         topic.apply(mirror, topic.batch(events), number)
     topic.apply(mirror, topic.batch([delete(90, 3)]), 8)
     rows, counts = topic.rows(), topic.assert_ledger_is_whole()
-    keeper, account = Keeper(policy, clock=Later(90)), TableLedger("mirror")
-    account.load(Lake(spark), "shop", topic.table)
+    keeper, account = Keeper(policy, clock=Later(90)), TableLedger("mirror", "shop", topic.table)
+    account.load(Lake(spark))
     before = account.known
     assert [due.task for due in keeper.due(account.table, spark)] == [COMPACT, EXPIRE]
 
@@ -181,7 +181,7 @@ def test_rows_and_ledger_survive_their_upkeep(spark: SparkSession) -> None:
     assert (expired.done.removed, expired.after.snapshots) == (expired.before.snapshots + 1 - 3, 3)
     assert keeper.due(account.table, spark) == []
     assert topic.rows() == rows
-    account.load(Lake(spark), "shop", topic.table)
+    account.load(Lake(spark))
     assert account.known == before
     history = commit_entries(topic.summaries())
     assert ledger_problems(history, complete=False) == []
@@ -202,8 +202,11 @@ def test_what_tags_keep_isn_t_given_up_again_and_again(spark: SparkSession) -> N
         if number < 4:
             table = topic.lake_table()
             table.java.manageSnapshots().createTag(f"kept {number}", table.snapshot_id).commit()
-    keeper, account = Keeper(Upkeep(snapshots=2, files=100), clock=Later(90)), TableLedger("mirror")
-    account.load(Lake(spark), "shop", topic.table)
+    keeper, account = (
+        Keeper(Upkeep(snapshots=2, files=100), clock=Later(90)),
+        TableLedger("mirror", "shop", topic.table),
+    )
+    account.load(Lake(spark))
     (due,) = keeper.due(account.table, spark)
     assert due.task == EXPIRE
     assert keeper.do(due, account.table, spark, telling(account)).after.snapshots == 6
@@ -215,8 +218,8 @@ def test_a_purge_leaves_no_file_in_which_a_row_was_that_isn_t_there_any_more(spa
     mirror = topic.mirror()
     topic.apply(mirror, topic.batch([create(number, number, f"name {number}") for number in range(1, 9)]), 0)
     topic.apply(mirror, topic.batch([delete(10, 3), update(11, 5, "other")]), 1)
-    account, keeper = TableLedger("mirror"), Keeper(policy)
-    account.load(Lake(spark), "shop", topic.table)
+    account, keeper = TableLedger("mirror", "shop", topic.table), Keeper(policy)
+    account.load(Lake(spark))
     table = account.table
     assert table is not None
     table.java.manageSnapshots().createTag("before", table.snapshot_id).commit()
@@ -253,8 +256,8 @@ def test_files_that_are_large_enough_are_left_alone(spark: SparkSession) -> None
     (large,) = _data_files(topic)
     for number in range(1, 5):
         topic.apply(mirror, topic.batch([delete(3_000 + number, number), create(4_000 + number, -number, "b")]), number)
-    keeper, account = Keeper(policy), TableLedger("mirror")
-    account.load(Lake(spark), "shop", topic.table)
+    keeper, account = Keeper(policy), TableLedger("mirror", "shop", topic.table)
+    account.load(Lake(spark))
     assert (account.table.summary["total-data-files"], account.table.summary["total-delete-files"]) == ("5", "4")
     rows = topic.rows()
     # The first file is larger than files of such a table shall be.
@@ -278,14 +281,14 @@ def test_of_files_whose_deletes_are_together_those_are_written_anew_of_which_muc
     # A third of the first file, and a hundredth of the second.
     topic.apply(mirror, topic.batch([delete(3_000 + n, n) for n in range(1, 301)]), 2)
     topic.apply(mirror, topic.batch([delete(4_000 + n, n) for n in (*range(301, 334), *range(1_001, 1_011))]), 3)
-    keeper, account, rows = Keeper(Upkeep()), TableLedger("mirror"), topic.rows()
+    keeper, account, rows = Keeper(Upkeep()), TableLedger("mirror", "shop", topic.table), topic.rows()
 
     def upkeep() -> list[str]:
-        account.load(Lake(spark), "shop", topic.table)
+        account.load(Lake(spark))
         tasks = keeper.due(account.table, spark)
         for due in tasks:
             keeper.do(due, account.table, spark, telling(account))
-        account.load(Lake(spark), "shop", topic.table)
+        account.load(Lake(spark))
         assert topic.rows() == rows
         return [due.task for due in tasks]
 
@@ -293,7 +296,7 @@ def test_of_files_whose_deletes_are_together_those_are_written_anew_of_which_muc
     with patch.object(health, "SMALLEST_TARGET", Path(first.removeprefix("file:")).stat().st_size):
         with patch.object(work, "failpoint", side_effect=RetryBatch("before it")), pytest.raises(RetryBatch):
             upkeep()
-        account.load(Lake(spark), "shop", topic.table)
+        account.load(Lake(spark))
         assert account.table.properties[DELETE_GRANULARITY] == BY_FILE
         assert upkeep() == [DELETES, COMPACT]
         assert upkeep() == []
@@ -317,14 +320,14 @@ def test_what_is_written_anew_for_its_deletes_is_written_piece_by_piece(spark: S
     topic.apply(mirror, topic.batch([delete(4_000 + n, n) for n in gone]), 4_000)
     rows, files = topic.rows(), _data_files(topic)
     smallest = Path(files[0].removeprefix("file:")).stat().st_size
-    keeper, account = Keeper(Upkeep(delete_share=0.05)), TableLedger("mirror")
-    account.load(Lake(spark), "shop", topic.table)
+    keeper, account = Keeper(Upkeep(delete_share=0.05)), TableLedger("mirror", "shop", topic.table)
+    account.load(Lake(spark))
     if not together:
         work.lay_out_deletes(spark, account.table)
 
     def left() -> tuple[int, list[bool]]:
         """How many of the files are left after another compaction that is due, and what it says of that."""
-        account.load(Lake(spark), "shop", topic.table)
+        account.load(Lake(spark))
         with patch.object(health, "SMALLEST_TARGET", smallest), patch.object(plan, "MOST_FILES_TOGETHER", 2 + together):
             tasks = [keeper.do(due, account.table, spark, telling(account)) for due in keeper.due(account.table, spark)]
         assert topic.rows() == rows
@@ -333,7 +336,7 @@ def test_what_is_written_anew_for_its_deletes_is_written_piece_by_piece(spark: S
     with patch.object(keeping, "PIECE_BYTES", 1):
         assert [left(), left(), left()] == [(2, [True]), (1, [False]), (1, [])]
     # After a backlog what little is deleted goes, too.
-    account.load(Lake(spark), "shop", topic.table)
+    account.load(Lake(spark))
     for due in keeper.due(account.table, spark, arrived=True):
         task = keeper.do(due, account.table, spark, telling(account), arrived=True)
     assert (task.due.task, task.after.deleted, task.done.left, topic.rows()) == (COMPACT, 0, False, rows)
@@ -348,8 +351,8 @@ def test_a_large_file_s_turn_comes_though_more_is_deleted_of_small_ones(spark: S
         topic.apply(mirror, topic.batch([create(n, n, "b") for n in range(first, first + 10)]), first)
     gone = [*range(1, 301), *range(3_001, 3_007), *range(3_101, 3_107)]
     topic.apply(mirror, topic.batch([delete(4_000 + n, n) for n in gone]), 9_000)
-    rows, keeper, account = topic.rows(), Keeper(Upkeep(delete_share=0.1)), TableLedger("mirror")
-    account.load(Lake(spark), "shop", topic.table)
+    rows, keeper, account = topic.rows(), Keeper(Upkeep(delete_share=0.1)), TableLedger("mirror", "shop", topic.table)
+    account.load(Lake(spark))
     (due,) = keeper.due(account.table, spark)
     size = Path(large.removeprefix("file:")).stat().st_size
     with patch.object(health, "SMALLEST_TARGET", size), patch.object(keeping, "PIECE_BYTES", 1):
@@ -366,10 +369,14 @@ def test_deletes_are_kept_together_until_there_are_many_files(spark: SparkSessio
         topic.apply(mirror, topic.batch([create(2 * number + n, 2 * number + n, "a") for n in (1, 2)]), number)
     for number in range(4):
         topic.apply(mirror, topic.batch([delete(10 + number, 2 * number + 1), update(20 + number, 8, "b")]), 4 + number)
-    keeper, account, rows = Keeper(Upkeep(files=100, delete_share=1)), TableLedger("mirror"), topic.rows()
+    keeper, account, rows = (
+        Keeper(Upkeep(files=100, delete_share=1)),
+        TableLedger("mirror", "shop", topic.table),
+        topic.rows(),
+    )
 
     def laid_out(most: int) -> tuple[str, int, int]:
-        account.load(Lake(spark), "shop", topic.table)
+        account.load(Lake(spark))
         with patch.object(plan, "MOST_FILES_TOGETHER", most):
             (due,) = keeper.due(account.table, spark)
             done = keeper.do(due, account.table, spark, telling(account))
@@ -392,12 +399,12 @@ def test_a_compacted_file_is_read_in_parts(spark: SparkSession, own: dict[str, s
         first = 1000 * number
         events = [create(first + n, first + n, f"{draw.getrandbits(800):x}") for n in range(1, 1001)]
         topic.apply(mirror, topic.batch(events), number)
-    account, rows = TableLedger("mirror"), topic.rows()
-    account.load(Lake(spark), "shop", topic.table)
+    account, rows = TableLedger("mirror", "shop", topic.table), topic.rows()
+    account.load(Lake(spark))
     assert account.table.properties.items() >= READING.items()
     # As a table from before there was such a property, or whose owner knows better.
     account.table.set_properties(own, remove=READING.keys() - own.keys())
-    account.load(Lake(spark), "shop", topic.table)
+    account.load(Lake(spark))
     keeper = Keeper(Upkeep(files=2))
     (due,) = keeper.due(account.table, spark)
     keeper.do(due, account.table, spark, telling(account))
@@ -414,8 +421,8 @@ def _data_files(topic: Topic) -> list[str]:
 def test_a_file_that_no_snapshot_knows_goes_once_it_is_old(spark: SparkSession) -> None:
     topic = Topic(spark)
     topic.apply(topic.mirror(), topic.batch([create(1, 1, "a")]), 0)
-    account = TableLedger("mirror")
-    account.load(Lake(spark), "shop", topic.table)
+    account = TableLedger("mirror", "shop", topic.table)
+    account.load(Lake(spark))
     orphan = Path(account.table.java.location()) / "data/orphan.parquet"
     orphan.write_bytes(b"left by a killed writer")
     for minutes, removed in ((25 * 60, 0), (4 * 24 * 60, 1)):
@@ -439,8 +446,8 @@ def test_a_table_with_partitions_is_compacted_where_one_of_them_needs_it(spark: 
         cold = [create(10 * number + 2, 100 + number, f"{number}")] if number < 3 else []
         topic.apply(mirror, topic.batch([*hot, *cold]), number)
     rows = topic.rows()
-    keeper, account = Keeper(policy), TableLedger("mirror")
-    account.load(Lake(spark), "shop", topic.table)
+    keeper, account = Keeper(policy), TableLedger("mirror", "shop", topic.table)
+    account.load(Lake(spark))
     (due,) = keeper.due(account.table, spark)
     assert due.why.startswith("1 of 4 partitions: in one, a scan costs")
     done = keeper.do(due, account.table, spark, telling(account))
@@ -469,8 +476,8 @@ def test_files_are_listed_in_few_manifests_and_rows_and_ledger_stay(spark: Spark
             mirror, topic.batch([create(10 * number + 1, number, "a"), update(10 * number + 2, 0, "b")]), number
         )
     rows, counts = topic.rows(), topic.assert_ledger_is_whole()
-    keeper, account = Keeper(policy), TableLedger("mirror")
-    account.load(Lake(spark), "shop", topic.table)
+    keeper, account = Keeper(policy), TableLedger("mirror", "shop", topic.table)
+    account.load(Lake(spark))
     (due,) = keeper.due(account.table, spark)
     assert due.task == MANIFESTS
     task = keeper.do(due, account.table, spark, telling(account))
@@ -488,8 +495,8 @@ def test_values_are_counted_and_outlive_the_snapshots(spark: SparkSession) -> No
     topic = Topic(spark)
     policy = Upkeep(statistics_mib=0, snapshots=2)
     topic.apply(topic.mirror(), topic.batch([create(k, k, f"n{k % 3}") for k in range(1, 31)]), 0)
-    keeper, account = Keeper(policy, Layout(sort=("name",))), TableLedger("mirror")
-    account.load(Lake(spark), "shop", topic.table)
+    keeper, account = Keeper(policy, Layout(sort=("name",))), TableLedger("mirror", "shop", topic.table)
+    account.load(Lake(spark))
     (due,) = keeper.due(account.table, spark)
     assert due.task == STATISTICS
     keeper.do(due, account.table, spark, telling(account))
@@ -497,7 +504,7 @@ def test_values_are_counted_and_outlive_the_snapshots(spark: SparkSession) -> No
     for number in range(1, 5):
         topic.apply(topic.mirror(), topic.batch([update(100 + number, number, "z")]), number)
     later = Keeper(policy, Layout(sort=("name",)), clock=Later(90))
-    account.load(Lake(spark), "shop", topic.table)
+    account.load(Lake(spark))
     (expire,) = [due for due in later.due(account.table, spark) if due.task == EXPIRE]
     later.do(expire, account.table, spark, telling(account))
     assert topic.lake_table().java.refs()[COUNTED].maxRefAgeMs() == 48 * 60 * MINUTE

@@ -1,15 +1,15 @@
 """Many changes of keys that the table lacks: appended, tied to the snapshot that lacked them."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from pipelines.changes import topic_batch
 from pipelines.lake.commit import commit
-from pipelines.merge import append as newkeys
+from pipelines.limits import Limits
 from pipelines.merge import keyed
 from pipelines.merge.statement import extend
 from pipelines.specs.layout import Layout
@@ -33,11 +33,14 @@ def writes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
-@pytest.fixture
-def many(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every part is."""
-    monkeypatch.setattr(topic_batch, "FEW_RECORDS", 0)
-    monkeypatch.setattr(topic_batch, "CACHED_OFFSETS", 0)
+# Every batch is of many records.
+MANY = Limits(few_records=0, cached_offsets=0)
+
+
+def topic_of_many(spark: SparkSession, limits: Limits = MANY) -> Topic:
+    topic = Topic(spark)
+    topic.limits = limits
+    return topic
 
 
 def after_another(topic: Topic, row: str) -> Callable[..., None]:
@@ -50,10 +53,9 @@ def after_another(topic: Topic, row: str) -> Callable[..., None]:
     return late
 
 
-@pytest.mark.usefixtures("many")
 @pytest.mark.parametrize("partition", [(), ("bucket(2, id)",)], ids=["", "with partitions"])
 def test_new_keys_are_appended(spark: SparkSession, writes: list[str], partition: tuple[str, ...]) -> None:
-    topic = Topic(spark)
+    topic = topic_of_many(spark)
     mirror = topic.mirror(layout=Layout(partition=partition))
     topic.apply(mirror, topic.batch([create(n, n, "a") for n in range(1, 30, 2)]), 0)
     topic.apply(mirror, topic.batch([create(n, n, "b") for n in range(30, 40)]), 1)
@@ -65,7 +67,6 @@ def test_new_keys_are_appended(spark: SparkSession, writes: list[str], partition
     ]  # fmt: skip
 
 
-@pytest.mark.usefixtures("many")
 @pytest.mark.parametrize(
     ("events", "left"),
     [
@@ -79,7 +80,7 @@ def test_new_keys_are_appended(spark: SparkSession, writes: list[str], partition
 def test_the_rest_is_merged(
     spark: SparkSession, writes: list[str], events: list[object], left: list[tuple[int, str]]
 ) -> None:
-    topic = Topic(spark)
+    topic = topic_of_many(spark)
     mirror = topic.mirror()
     topic.apply(mirror, topic.batch([create(n, n, "a") for n in (1, 2, 3)]), 0)
     topic.apply(mirror, topic.batch(events), 1)
@@ -87,12 +88,8 @@ def test_the_rest_is_merged(
     assert topic.rows() == [(key, name, "d") for key, name in left]
 
 
-@pytest.mark.usefixtures("many")
-def test_where_many_rows_are_near_they_are_not_looked_through(
-    spark: SparkSession, writes: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(newkeys, "MOST_NEAR", 3)
-    topic = Topic(spark)
+def test_where_many_rows_are_near_they_are_not_looked_through(spark: SparkSession, writes: list[str]) -> None:
+    topic = topic_of_many(spark, replace(MANY, near_rows=3))
     mirror = topic.mirror()
     topic.apply(mirror, topic.batch([create(n, n, "a") for n in (2, 4, 6, 8, 20)]), 0)
     topic.apply(mirror, topic.batch([create(21, 1, "b"), create(22, 9, "b")]), 1)

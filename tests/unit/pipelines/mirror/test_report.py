@@ -10,7 +10,7 @@ from pipelines.mirror.report import batch_line
 def test_a_batch_is_told_of_by_its_tables() -> None:
     first = TopicOutcome("shop.public.b", rows=3, reread=1, counts=Counts(merged=2, superseded=2), committed=True,
                     oldest_commit=time.time() - 60, ms={"decode": 5, "merge": 7})  # fmt: skip
-    second = TopicOutcome("shop.public.a", rows=2, skipped=4, counts=Counts(dead_lettered=2), assumed=True,
+    second = TopicOutcome("shop.public.a", rows=2, skipped=4, counts=Counts(dead_lettered=2), expected=True,
                      oldest_commit=time.time() - 5, schema_changes=["add c"], ms={"decode": 2})  # fmt: skip
     line = batch_line(9, [first, second, TopicOutcome("shop.public.c")], 0.0014, 1.5)
     assert (line["batch"], line["ms"], line["stage_ms"]) == (9, 1500, {"profile": 1, "decode": 7, "merge": 7})

@@ -181,7 +181,7 @@ def test_a_batch_that_another_mirror_has_committed_meanwhile_is_skipped(
             topic.apply(other, batch, 1)
         return decoded(*given, **settings)
 
-    decoded = commits.decoded
+    decoded = commits.decode_changes
     with monkeypatch.context() as context:
         context.setattr(commits, "decode_changes", overtaken)
         with pytest.raises(error, match=MOVED):

@@ -10,20 +10,14 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
-from unittest.mock import patch
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from pipelines.changes import stats, topic_batch
-from pipelines.changes.stats import MOST_LISTED
-from pipelines.changes.topic_batch import CACHED_OFFSETS, FEW_RECORDS
-from pipelines.kafka.expected import EXPECTED_OFFSETS
 from pipelines.kafka.read import within
 from pipelines.lake.catalog import Lake
-from pipelines.merge import keyed
-from pipelines.mirror.table import mirror as table
+from pipelines.limits import Limits
 from quality.contract import Column, Contract
 from tests.unit.pipelines.harness import (
     GONE,
@@ -109,15 +103,17 @@ HOW = settings(
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
 )  # fmt: skip
 
+LIMITS = Limits()
+
 
 @HOW
 @given(
     changes=st.lists(CHANGE, min_size=4, max_size=30),
     cuts=st.lists(st.tuples(st.integers(0, 8), st.integers(0, 8), BETWEEN), min_size=1, max_size=5),
-    few_records=st.sampled_from([0, 2, FEW_RECORDS]),
-    kept=st.sampled_from([0, 2, CACHED_OFFSETS]),
-    listed=st.sampled_from([0, MOST_LISTED]),
-    looked_at=st.sampled_from([0, EXPECTED_OFFSETS]),
+    few_records=st.sampled_from([0, 2, LIMITS.few_records]),
+    kept=st.sampled_from([0, 2, LIMITS.cached_offsets]),
+    listed=st.sampled_from([0, LIMITS.listed_keys]),
+    looked_at=st.sampled_from([0, LIMITS.expected_offsets]),
 )
 def test_the_table_equals_the_dictionary(
     spark: SparkSession, changes: list[tuple[Any, ...]], cuts: list[tuple[int, int, str]], few_records: int,
@@ -128,14 +124,10 @@ def test_the_table_equals_the_dictionary(
     for each in changes:
         source.apply(*each)
     topic.batch(source.events)
-    with (
-        patch.object(topic_batch, "FEW_RECORDS", few_records),
-        patch.object(topic_batch, "KEPT_OFFSETS", kept),
-        patch.object(keyed, "ROWS_PER_KEY", 0),
-        patch.object(stats, "MOST_LISTED", listed),
-        patch.object(table, "ASSUMED_OFFSETS", looked_at),
-    ):
-        _run(topic, cuts)
+    topic.limits = Limits(
+        few_records=few_records, cached_offsets=kept, rows_per_key=0, listed_keys=listed, expected_offsets=looked_at
+    )
+    _run(topic, cuts)
     found = {key: (name, document) for key, name, document in topic.rows()}
     uncertain = _keys_of_letters(topic)
     for key in found.keys() | source.rows.keys():

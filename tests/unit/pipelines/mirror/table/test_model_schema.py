@@ -82,11 +82,18 @@ class Changing:
     def _rename(self, which: int, to: int) -> None:
         if NAMES[to] not in {c.name for c in self.columns}:
             renamed = self.columns[which : which + 1]
-            self._alter(*(column(c.number, NAMES[to], c.type, c.missing) if c in renamed else c for c in self.columns))
+            self._alter(
+                *(
+                    column(c.number, NAMES[to], c.type, c.missing and c.missing.text) if c in renamed else c
+                    for c in self.columns
+                )
+            )
 
     def _widen(self, which: int) -> None:
         wider = [c for c in self.columns[which : which + 1] if c.type == "int4"]
-        self._alter(*(column(c.number, c.name, "int8", c.missing) if c in wider else c for c in self.columns))
+        self._alter(
+            *(column(c.number, c.name, "int8", c.missing and c.missing.text) if c in wider else c for c in self.columns)
+        )
 
     def _alter(self, *columns: Attribute) -> None:
         if (ID, *columns) != self.source.columns:

@@ -5,15 +5,10 @@ import json
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from pipelines.changes import stats, topic_batch
-from pipelines.changes.stats import MOST_LISTED
-from pipelines.changes.topic_batch import CACHED_OFFSETS, FEW_RECORDS
 from pipelines.errors import StopPipeline
-from pipelines.kafka.expected import EXPECTED_OFFSETS
 from pipelines.kafka.profile import TopicProfile
 from pipelines.ledger.entries import Counts, commit_entries
-from pipelines.merge import keyed
-from pipelines.mirror.table import mirror as table
+from pipelines.limits import Limits
 from pipelines.mirror.table.topic import Topic as TopicReader
 from tests.unit.pipelines.cases import Case, Found, alone, together
 from tests.unit.pipelines.events import event, value_schema, wire
@@ -126,34 +121,22 @@ def test_table_of_its_own(spark: SparkSession, case: Case) -> None:
     assert alone(Topic(spark), case) == Found(case.rows, sorted(case.dead))
 
 
-@pytest.mark.parametrize(
-    ("few_records", "kept", "listed", "looked_at"),
-    [
-        (FEW_RECORDS, CACHED_OFFSETS, MOST_LISTED, EXPECTED_OFFSETS),
-        (0, CACHED_OFFSETS, MOST_LISTED, EXPECTED_OFFSETS),
-        (FEW_RECORDS, CACHED_OFFSETS, 0, EXPECTED_OFFSETS),
-        (0, CACHED_OFFSETS, 0, EXPECTED_OFFSETS),
-        (0, 0, 0, EXPECTED_OFFSETS),
-        (0, 0, 0, 0),
-    ],
-    ids=[
-        "few, listed",
-        "more, neither listed nor sifted",
-        "few, sifted",
-        "more, sifted",
-        "many, sifted",
-        "many, not looked at first",
-    ],
-)
-def test_every_record_is_counted_as_what_became_of_it(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, few_records: int, kept: int, listed: int, looked_at: int
-) -> None:
-    monkeypatch.setattr(table, "EXPECTED_OFFSETS", looked_at)
-    monkeypatch.setattr(topic_batch, "FEW_RECORDS", few_records)
-    monkeypatch.setattr(topic_batch, "CACHED_OFFSETS", kept)
-    monkeypatch.setattr(keyed, "ROWS_PER_KEY", 0)
-    monkeypatch.setattr(stats, "MOST_LISTED", listed)
+STRATEGIES = {
+    "few, listed": Limits(rows_per_key=0),
+    "more, neither listed nor filtered": Limits(rows_per_key=0, few_records=0),
+    "few, filtered": Limits(rows_per_key=0, listed_keys=0),
+    "more, filtered": Limits(rows_per_key=0, few_records=0, listed_keys=0),
+    "many, filtered": Limits(rows_per_key=0, few_records=0, cached_offsets=0, listed_keys=0),
+    "many, not looked at first": Limits(
+        rows_per_key=0, few_records=0, cached_offsets=0, listed_keys=0, expected_offsets=0
+    ),
+}
+
+
+@pytest.mark.parametrize("limits", STRATEGIES.values(), ids=STRATEGIES.keys())
+def test_every_record_is_counted_as_what_became_of_it(spark: SparkSession, limits: Limits) -> None:
     topic = Topic(spark)
+    topic.limits = limits
     mirror = topic.mirror()
     topic.apply(mirror, topic.batch([create(1, 1, "a"), update(2, 1, "b"), create(3, 2, "c"), poison(b"x")]), 0)
     topic.apply(mirror, topic.batch([delete(4, 1), tombstone(1), update(5, 9, "z", GONE), update(6, 9, "z", GONE)]), 1)
@@ -174,9 +157,9 @@ def test_a_large_part_that_goes_on_as_the_last_one_is_read_once(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic = Topic(spark)
+    topic.limits = Limits(expected_offsets=0)
     mirror = topic.mirror()
     topic.apply(mirror, topic.batch([create(1, 1, "a"), create(2, 2, "b")]), 0)
-    monkeypatch.setattr(table, "EXPECTED_OFFSETS", 0)
     looks = _looks(monkeypatch)
     topic.marker(0)
     records = topic.batch([update(3, 1, "c"), (1, b"x", None), delete(4, 2), tombstone(2)])
@@ -194,9 +177,9 @@ def test_a_large_part_that_turns_out_to_be_different_is_looked_at(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, different: str
 ) -> None:
     topic = Topic(spark)
+    topic.limits = Limits(expected_offsets=0)
     mirror = topic.mirror()
     topic.apply(mirror, topic.batch([create(1, 1, "a"), create(2, 2, "b")]), 0)
-    monkeypatch.setattr(table, "EXPECTED_OFFSETS", 0)
     looks = _looks(monkeypatch)
     newer = value_schema(topic.table, {**COLUMNS, "extra": ["null", "string"]})
     topic.registry = Registry({VALUE_ID: topic.value_schema, KEY_ID: topic.key_schema, NEW_COLUMN_ID: newer})

@@ -1,0 +1,27 @@
+"""What counts as few and as many: the thresholds by which a batch's way of working is chosen."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Thresholds, in records, offsets, rows or keys. One object is handed to whatever chooses by them.
+
+    ``few_records``: up to so many records, what has to be planned and started costs more than they do.
+    ``cached_offsets``: up to so many, records are cached once read; beyond it they are read again from Kafka, and what
+    is known of them is worth a pass of its own. ``expected_offsets``: beyond so many, a batch is expected to hold what
+    the one before it held. ``listed_keys``: more keys cost the planner more than the files without them would cost the
+    merge. ``near_rows``: so many rows of the table may lie between the least and the greatest new key.
+    ``rows_per_key``: a table with fewer rows than so many times the changed keys is read whole. ``few_removals``: up to
+    so many, the rows that a table without a key loses are sent to where it is read. ``filter_buckets``: the most that a
+    key filter has.
+    """
+
+    few_records: int = 50_000
+    cached_offsets: int = 100_000
+    expected_offsets: int = 1_000
+    listed_keys: int = 200
+    near_rows: int = 50_000
+    rows_per_key: int = 2
+    few_removals: int = 5_000
+    filter_buckets: int = 1 << 20

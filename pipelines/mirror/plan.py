@@ -1,0 +1,58 @@
+"""What a batch does with each table: decided by one pure function from what is known of the table."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Step(Enum):
+    """What a batch does with a table."""
+
+    BUSY = "it is under way beside the batches"
+    HELD = "it is held, and not tried again yet"
+    IDLE = "nothing has come for it"
+    WAIT = "something has come, and it can do without until a later batch"
+    READ = "what has come is read, and mirrored if there are records"
+    MIRROR = "it is mirrored, whatever has come"
+
+    @property
+    def reads(self) -> bool:
+        """Whether the table's records are read."""
+        return self in (Step.READ, Step.MIRROR)
+
+
+@dataclass(frozen=True)
+class TableState:
+    """What is known of a table when a batch begins.
+
+    ``met``: this process has mirrored it before. ``busy``: it is under way beside the batches. ``held``: it can't go
+    on; ``due``: and it is time to try again. ``news``: its schema has changed, or somebody has decided about its dead
+    letters. ``awaits``: a resync has something left to do. ``left``: an earlier batch had something for it and left it
+    out. ``came``: the batch has offsets of its topic. ``can_wait``: it is fresh enough to be left out of this batch,
+    and nobody waits for it.
+    """
+
+    met: bool = True
+    busy: bool = False
+    held: bool = False
+    due: bool = False
+    news: bool = False
+    awaits: bool = False
+    left: bool = False
+    came: bool = False
+    can_wait: bool = False
+
+
+def step(state: TableState) -> Step:
+    """Decide what a batch does with a table."""
+    if state.busy:
+        return Step.BUSY
+    called = state.due if state.held else state.awaits or not state.met
+    if called or state.news:
+        return Step.MIRROR
+    if state.held:
+        return Step.HELD
+    if not (state.left or state.came):
+        return Step.IDLE
+    if state.can_wait:
+        return Step.WAIT
+    return Step.MIRROR if state.left else Step.READ

@@ -1,0 +1,24 @@
+"""Questions to Spark's parser and to Java, about texts that people write."""
+
+from pyspark.errors import IllegalArgumentException, ParseException
+from pyspark.sql import SparkSession
+
+
+def wrong_expression(spark: SparkSession, text: str) -> str | None:
+    """Return why a text isn't an expression of Spark's SQL; None: it is one."""
+    try:
+        spark._jsparkSession.sessionState().sqlParser().parseExpression(text)
+    except ParseException as error:
+        return f"{error}".strip().splitlines()[0]
+    return None
+
+
+def wrong_pattern(spark: SparkSession, pattern: str) -> str | None:
+    """Return why a text isn't a regular expression that Java understands; None: it is one."""
+    java = spark._jvm
+    assert java is not None
+    try:
+        java.java.util.regex.Pattern.compile(pattern)
+    except IllegalArgumentException as error:
+        return f"{error}".splitlines()[0]
+    return None
