@@ -1,5 +1,6 @@
-"""Errors say what is to be done: stop and tell a person, or try the batch again. (What is wrong with one record is not
-an error of the pipeline: it becomes a dead letter.)
+"""Errors that say what is to be done: stop and tell a person, or try the batch again.
+
+What is wrong with one record is not an error of the pipeline: it becomes a dead letter.
 """
 
 from contextlib import suppress
@@ -12,26 +13,27 @@ JavaRaised, JavaCallFailed = Py4JJavaError, Py4JError
 
 
 class PipelineError(Exception):
-    """Base of this package's errors."""
+    """The base of this package's errors."""
 
 
 class StopPipeline(PipelineError):
-    """Going on would lose or alter data; a person must act: the message ends with what to do next. A table's own holds
-    that table (see pipelines.mirror.holds); any other ends the process. ``may_pass``: it may
-    be mended at any moment.
+    """Going on would lose or alter data; a person must act.
+
+    The message ends with what to do next. One that is about a single table holds that table (see
+    pipelines.mirror.holds); any other ends the process. ``may_pass``: it may be mended at any moment.
     """
 
     may_pass: ClassVar[bool] = False
 
 
 class NotPublished(StopPipeline):
-    """What a table's contract lets nobody see. It is mended in the source's rows, which may be any moment."""
+    """A table's contract lets nobody see what is in it. It is mended in the source's rows, which may be any moment."""
 
     may_pass = True
 
 
 class Stopping(PipelineError):
-    """Not a failure: the process was asked to stop, and doesn't begin another batch."""
+    """The process was asked to stop, and doesn't begin another batch. It is no failure."""
 
 
 class RetryBatch(PipelineError):
@@ -43,8 +45,9 @@ class UnknownSchema(PipelineError):
 
 
 def in_a_line(error: BaseException) -> str:
-    """What to tell of an error that nobody foresaw: its class and the first line of its message, and of one that came
-    from the JVM those of what caused it.
+    """Return what to tell of an error that nobody foresaw, in one line.
+
+    That is its class and the first line of its message; of an error that came from the JVM those of its cause.
     """
     text = f"{type(error).__name__}: {error}".strip()
     if isinstance(error, Py4JJavaError):

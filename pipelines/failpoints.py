@@ -90,7 +90,7 @@ def disarm(folder: Path, name: str) -> None:
 
 
 def fired(folder: Path, name: str) -> bool:
-    """Whether a process has come here since the failpoint was armed."""
+    """Return whether a process has come here since the failpoint was armed."""
     return _reached(folder, name).exists()
 
 

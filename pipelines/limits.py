@@ -1,4 +1,4 @@
-"""What counts as few and as many: the thresholds by which a batch's way of working is chosen."""
+"""Limits of few and many: the thresholds by which a batch's way of working is chosen."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""How our processes speak: structured lines, one JSON object each, on standard output."""
+"""The log of our processes: structured lines, one JSON object each, on standard output."""
 
 import structlog
 from structlog.stdlib import BoundLogger

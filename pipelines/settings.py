@@ -10,7 +10,7 @@ from quality import odcs
 
 
 class MirrorSettings(BaseSettings):
-    """Everything the mirror process is told. Fields are environment variables of the same name in upper case.
+    """The settings of the mirror process. Fields are environment variables of the same name in upper case.
 
     S3 credentials are not here: Spark and the AWS SDK read them from ``AWS_ACCESS_KEY_ID`` and
     ``AWS_SECRET_ACCESS_KEY``, so that they appear in no configuration that Spark shows.
@@ -60,7 +60,7 @@ class MirrorSettings(BaseSettings):
 
     @property
     def failpoints(self) -> Path:
-        """Where failpoints are armed."""
+        """The folder in which failpoints are armed."""
         return self.state_dir / "failpoints"
 
     @property

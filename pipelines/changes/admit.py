@@ -1,5 +1,6 @@
-"""Admit: which change rows go on, and which become dead letters. (What a table's contract says of them is asked by
-:mod:`pipelines.changes.enforce`.)
+"""Admit change rows: which of them go on, and which become dead letters.
+
+What a table's contract says of them is asked by :mod:`pipelines.changes.enforce`.
 """
 
 from collections.abc import Sequence
@@ -11,8 +12,10 @@ from pipelines.sources.base.change_rows import NO_KEY, OPERATIONS, PARKED, TRUNC
 
 
 def admit(changes: DataFrame, keys: Sequence[str]) -> DataFrame:
-    """``changes`` with ``problem`` set as well on rows that can't be keyed: a null in the key, or in a table without a
-    key (``keys`` is empty) no old row where an existing one is changed.
+    """Return ``changes`` with ``problem`` set as well on rows that can't be keyed.
+
+    Those are rows with a null in the key; in a table without a key (``keys`` is empty) those that change an existing
+    row and don't have the old one.
     """
     row = F.col("row")
     operation = F.col("op")
@@ -32,7 +35,10 @@ def admit(changes: DataFrame, keys: Sequence[str]) -> DataFrame:
 
 
 def park(changes: DataFrame, waiting: DataFrame) -> DataFrame:
-    """``changes`` with ``problem`` set as well on the rows that ``waiting`` names by ``partition`` and ``offset``."""
+    """Return ``changes`` with the problem ``PARKED`` on the rows that ``waiting`` names.
+
+    ``waiting`` has ``partition`` and ``offset``. A problem that a row has already stays.
+    """
     named = F.broadcast(waiting.withColumn("waits", F.lit(True)))
     joined = changes.join(named, ["partition", "offset"], "left")
     problem = F.coalesce("problem", F.when(F.col("waits"), F.lit(PARKED)))

@@ -1,12 +1,12 @@
-"""Enforce: what a table's contract promises of a row, asked of every change in the pass that decodes it.
+"""Enforce a table's contract on every change row, in the pass that decodes it.
 
 A row that breaks a promise is rejected, comes without the value, or comes and is counted, as the contract says. Deletes
-and truncates are never asked, nor is a value that an update left out: it was asked when it was written. A condition
+and truncates aren't checked, nor is a value that an update left out: it was checked when it was written. A condition
 that is null holds. Arithmetic that fails (a division by zero, a text that is no number) is null as well: one row must
 not stop its table.
 
-A promise that can't be asked of a table as it is (its column is gone, or has another type now) is told and passed over:
-the lake goes on to equal the source, and `lakehouse contract diff` tells the difference.
+A promise that can't be checked on a table as it is (its column is gone, or has another type now) is reported and passed
+over: the lake goes on to equal the source, and `lakehouse contract diff` shows the difference.
 """
 
 import re
@@ -38,8 +38,10 @@ PREFIX = "change "
 
 @dataclass(frozen=True)
 class Promise:
-    """``condition``: of a good row, in SQL over the source's columns. ``unless``: columns without which it can't be
-    asked.
+    """One promise of a contract.
+
+    ``condition``: of a good row, in SQL over the source's columns. ``unless``: columns without which it can't be
+    checked.
     """
 
     name: str
@@ -63,7 +65,7 @@ def check(spark: SparkSession, contracts: Iterable[Contract]) -> None:
 
 
 class Enforcement:
-    """One table's contract, as its columns are now. Used by one thread at a time."""
+    """The contract of one table, enforced on its columns as they are now. Used by one thread at a time."""
 
     def __init__(self, contract: Contract) -> None:
         self._contract = contract
@@ -71,8 +73,10 @@ class Enforcement:
         self._promises: tuple[Promise, ...] = ()
 
     def on(self, rows: DataFrame, part: TopicBatch, shape: TableShape) -> DataFrame:
-        """``rows`` (of :mod:`pipelines.changes.admit`), with ``problem`` set where a promise is broken that rejects,
-        values null where one says so, and ``broken``: a struct of booleans, one a promise.
+        """Return ``rows`` (of :mod:`pipelines.changes.admit`) with the contract enforced.
+
+        ``problem`` is set where a promise that rejects is broken, values are null where a promise says so, and
+        ``broken`` is added: a struct of booleans, one a promise.
         """
         # Arithmetic that is lenient here must not be so elsewhere, so it is analysed in a session of this table's own.
         with viewed(rows, f"{part.seen.topic} rows") as view, configured(part.session, LENIENT):
@@ -101,7 +105,7 @@ class Enforcement:
                 yield promise
 
     def _column(self, name: str, shape: TableShape) -> str:
-        """What a field of a change row is, once it is known what is broken."""
+        """Return the SQL of a field of a change row, once it is known what is broken."""
         if name == "problem":
             names = [f"IF({_field(p)}, {literal(p.name)}, NULL)" for p in self._promises if p.action == "reject"]
             told = f"nullif(concat_ws(', ', {', '.join(names)}), '')" if names else "NULL"
@@ -112,7 +116,10 @@ class Enforcement:
         return _change(name)
 
     def _value(self, image: str, name: str) -> str:
-        """A value of the row, or of what the row was before: that isn't in the lake either."""
+        """Return the SQL of a value of the row, or of the row before the change.
+
+        A value that the contract makes null isn't in the lake either, so it is null in both.
+        """
         column, value = self._contract.column(name), f"{_change(image)}.{quote(name)}"
         if column is None or column.on_violation != "null":
             return value
@@ -122,7 +129,7 @@ class Enforcement:
 
 
 def promises(contract: Contract, shape: TableShape) -> Iterator[Promise]:
-    """What is promised of the columns that a table has, and of its rows."""
+    """Yield what the contract promises of the columns that a table has, and of its rows."""
     toastable = {column.name for column in shape.toastable}
     for name in shape.column_names:
         column = contract.column(name)
@@ -141,7 +148,7 @@ def promises(contract: Contract, shape: TableShape) -> Iterator[Promise]:
 
 
 def _flat(columns: Sequence[str], view: str) -> str:
-    """The change rows with the source's columns as columns, beside their own fields."""
+    """Return a subquery of the change rows, with the source's columns as columns beside their own fields."""
     own = ", ".join(f"{quote(name)} AS {_change(name)}" for name in columns)
     return f"(SELECT {own}, row.* FROM {view})"
 

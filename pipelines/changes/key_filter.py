@@ -1,8 +1,8 @@
 """A key filter: a Bloom filter of one hash function, which leaves out most rows of a table that no change concerns.
 
 Each key has a bucket, by its hash. The bitmap says which buckets changed keys have; a row of another bucket needn't be
-shuffled. It is one value in the statement, so that it costs the planner nothing, however many keys there are: unlike a
-list of them. See infra/decisions/031-key-filter.md.
+shuffled. It is one value in the statement. So it costs the planner nothing, however many keys there are: unlike a list
+of them. See infra/decisions/031-key-filter.md.
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,15 +21,16 @@ PARAMETER = "key_filter"
 
 @dataclass(frozen=True)
 class KeyFilter:
-    """The buckets of a table's key, or of those of its columns that have a hash of their own: ``keys``."""
+    """The buckets of a table's key, by ``keys``: those of its columns whose hash is the same in the table."""
 
     keys: tuple[str, ...]
     count: int
 
     @classmethod
     def of(cls, keys: Sequence[str], changes: int, most: int) -> "KeyFilter":
-        """Return a filter with as many buckets as are worth it for so many changes, ``most`` at the most: a power of
-        two, so that batches of about the same size have the same columns (see
+        """Return a filter with as many buckets as are worth it for so many changes, ``most`` at the most.
+
+        Their number is a power of two, so that batches of about the same size have the same columns (see
         infra/decisions/045-few-calls-few-tasks.md).
         """
         return cls(tuple(keys), min(most, 1 << (BUCKETS_PER_KEY * changes - 1).bit_length()))

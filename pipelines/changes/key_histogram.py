@@ -1,9 +1,9 @@
 """A key histogram: where keys are changed at both ends of a table, what lies between the ends is left out.
 
-Where new rows come and the oldest go, the least and the greatest changed key have the whole table between them. So the
-pass that counts a batch's stats sets a bit for each bucket of a histogram that has changed keys. The histogram is laid
-over the keys of the batches before it, and the widest run of buckets without changed keys is left out. See
-infra/decisions/058-widest-key-gap-pruned.md.
+New rows come at one end and the oldest go at the other. Then the least and the greatest changed key have the whole
+table between them. So the pass that counts a batch's stats sets a bit for each bucket of a histogram that has changed
+keys. The histogram is laid over the keys of the batches before it, and the widest run of buckets without changed keys
+is left out. See infra/decisions/058-widest-key-gap-pruned.md.
 """
 
 from collections import deque
@@ -64,7 +64,7 @@ class KeyHistogram:
 
 
 class RecentKeys:
-    """Where the keys of a table's last batches were. Used by one thread at a time."""
+    """The bounds of the keys of a table's last batches. Used by one thread at a time."""
 
     def __init__(self) -> None:
         self._key: str | None = None

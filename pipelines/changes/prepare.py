@@ -1,4 +1,4 @@
-"""Changes: the records of one topic as change rows in the columns that its table shall have, each with its problem."""
+"""Turn the records of one topic into change rows in the columns that its table shall have, each with its problem."""
 
 from collections.abc import Iterable
 
@@ -23,7 +23,7 @@ from pipelines.spark.dataframes import keep_with_stats, release
 def decode_changes(
     raw: DataFrame, found: Schemas, wanted: Target, versions: TableVersions, source: StreamSource
 ) -> DataFrame:
-    """Change rows, each read by the schema that it was written with. ``found`` has a usable shape."""
+    """Return change rows, each decoded by the schema that it was written with. ``found`` has a usable shape."""
     *older, (shape, writers) = found.written
     others = [writer for _, writers in older for writer in writers]
     newest = raw.where(schema_id("value").isNull() | ~_written_by(others)) if others else raw

@@ -1,7 +1,7 @@
-"""Refit: change rows as they were written, in the columns that the table has now. Pure.
+"""Project change rows, as they were written, onto the columns that the table has now. Pure.
 
 A row that was written under an earlier schema keeps its values: a renamed column's under the new name, a dropped one's
-nowhere, and where a column didn't exist yet it shows what PostgreSQL shows there.
+nowhere. Where a column didn't exist yet, the row shows what PostgreSQL shows there.
 """
 
 from collections.abc import Mapping, Sequence
@@ -46,7 +46,7 @@ def project_rows(rows: DataFrame, shape: TableShape, wanted: Target, versions: T
 
 
 def _discarded(shape: TableShape, wanted: Target, written: Sequence[Version], values: Mapping[str, Column]) -> Column:
-    """The problem of rows that need a change which is withheld with their discarding; null otherwise."""
+    """Return the problem of rows that need a change which is withheld and discards them; null otherwise."""
     problem = F.lit(None).cast("string")
     names = {column.name for column in shape.columns}
     for change in wanted.withheld:
@@ -61,7 +61,7 @@ def _discarded(shape: TableShape, wanted: Target, written: Sequence[Version], va
 
 
 def _needs(change: Withheld, version: Version, names: set[str], values: Mapping[str, Column]) -> Column:
-    """Whether a row that was written under ``version`` has something that the change would have made room for."""
+    """Return whether a row written under ``version`` has something that the change would have made room for."""
     attribute = version.by_number.get(change.number)
     if change.kind == "drop":
         return F.lit(attribute is None)
@@ -129,7 +129,7 @@ def _missing(column: SourceColumn, shape: TableShape, wanted: Target, written: S
 
 
 def _names(column: SourceColumn, wanted: Target, written: Sequence[Version]) -> list[str | None]:
-    """What the column was called, by version; its own name where the log says nothing."""
+    """Return what the column was called, by version; its own name where the log says nothing."""
     if not written:
         return [column.name]
     found = [version.by_number.get(_number(column, wanted)) for version in written]

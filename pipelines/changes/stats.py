@@ -1,4 +1,4 @@
-"""What a table's change rows amount to, and where their keys are."""
+"""Statistics of a batch's change rows: how many there are of each kind, and where their keys are."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,10 +24,10 @@ GROUPABLE = (*LISTABLE, "boolean")
 
 @dataclass(frozen=True)
 class StatsRequest:
-    """What rows are asked for beside their counts and times.
+    """The statistics to compute beside counts and times.
 
-    ``few``: where they can be listed, which keys there are changes of; up to ``listed_keys`` of them. ``key_filter``:
-    which of its buckets these keys have. ``histogram``: in which of its buckets they are.
+    ``few``: list the keys that there are changes of, up to ``listed_keys`` of them, where they can be listed.
+    ``key_filter``: say which of its buckets these keys have. ``histogram``: say in which of its buckets they are.
     """
 
     few: bool
@@ -38,9 +38,9 @@ class StatsRequest:
 
 @dataclass(frozen=True)
 class BatchStats:
-    """What a table's change rows amount to, and where their keys are.
+    """The statistics of a table's change rows in a batch.
 
-    ``dead``: rows with a problem; ``live``: changes without one, truncates apart; ``removals``: those of them that
+    ``dead``: rows with a problem; ``live``: changes without one, truncates apart; ``removals``: the live ones that
     change or delete a row, ``replayed``: that had been dead letters, ``incomplete``: that lack an unchanged value,
     ``inheriting``: of the incomplete those that a change of key made. ``moved``: the newest log position of a change of
     a row's key that may have left out a value. ``truncates``, ``truncated``: how many, and the newest one's log
@@ -48,7 +48,7 @@ class BatchStats:
     are changes of, where rows are few, and ``touched``: which, where these are few as well; None: keys can't be listed.
     ``filter_buckets``: the key filter's buckets that changed keys have; ``histogram_bits``: the histogram's, a bit
     each. ``broken``: promise of the contract to how many rows broke it. ``bounds``: column to the least and greatest
-    value, of the key, or without one of what is removed.
+    value, of the key, or without a key of what is removed.
     """
 
     dead: int
@@ -87,7 +87,7 @@ class BatchStats:
 
 
 def stat_columns(rows: DataFrame, shape: TableShape, keys: tuple[str, ...], request: StatsRequest) -> list[Column]:
-    """Return the columns of :class:`BatchStats`: what rows amount to, in one pass over them."""
+    """Return the columns of :class:`BatchStats`, which one pass over the rows computes."""
     return _aggregates(rows.sparkSession._jvm, shape, keys, request, tuple(_promises(rows)))
 
 
@@ -95,7 +95,7 @@ def stat_columns(rows: DataFrame, shape: TableShape, keys: tuple[str, ...], requ
 def _aggregates(
     _jvm: Any, shape: TableShape, keys: tuple[str, ...], request: StatsRequest, promises: tuple[str, ...]
 ) -> list[Column]:
-    """Made once: two hundred calls into the JVM (``_jvm``)."""
+    """Return the aggregates, which are made once: they take two hundred calls into the JVM (``_jvm``)."""
     key_filter, histogram = request.key_filter, request.histogram
     good = F.col("problem").isNull()
     truncates = good & (F.col("op") == TRUNCATE)
@@ -146,18 +146,18 @@ def folded_count(good: DataFrame, keys: tuple[str, ...]) -> int:
 
 
 def has_exact_groups(kind: Any) -> bool:
-    """Whether a set of values of this type has as many as a query finds."""
+    """Return whether a set of values of this type has as many as a query finds."""
     return kind in GROUPABLE or (isinstance(kind, str) and kind.startswith("decimal"))
 
 
 def integer_keys(shape: TableShape, keys: tuple[str, ...]) -> list[str]:
-    """The columns of a key that have whole numbers, in the key's order."""
+    """Return the columns of a key that have whole numbers, in the key's order."""
     types = {column.name: column.type.iceberg for column in shape.columns}
     return [key for key in keys if types.get(key) in NUMBERS]
 
 
 def bounded_columns(shape: TableShape, keys: tuple[str, ...]) -> list[str]:
-    """The columns that have bounds."""
+    """Return the columns that have bounds."""
     # A text that isn't a key may be of any length, and a bound is part of a statement.
     kinds = PRUNABLE if keys else NUMBERS
     return [c.name for c in shape.columns if (c.name in keys or not keys) and c.type.iceberg in kinds]

@@ -1,4 +1,4 @@
-"""A topic's share of a batch, and what becomes of it."""
+"""The records of one topic in a batch, and what becomes of them."""
 
 import time
 from collections.abc import Iterator, Mapping
@@ -44,14 +44,13 @@ def cached(records: DataFrame, offsets: int, limits: Limits) -> Iterator[DataFra
 
 @dataclass
 class TopicOutcome:
-    """What became of a topic's records in a batch. Times in milliseconds, by stage.
+    """The outcome of a topic's records in a batch. Times in milliseconds, by stage.
 
     ``skipped``: records that the table had already; ``reread``: records from before the batch that it lacked;
-    ``swept``: rows which a resync didn't find in the source any more. ``expected``: what its records held wasn't looked
-    at first, and turned out to be what was expected. ``layout``: what was changed of it;
-    ``layout_refused``: why the one of the table's spec can't be had. ``described``: what of its contract was written
-    into its metadata; ``broken``: promise of it to how many rows broke it; ``not_enforced``: promise to why it can't be
-    asked of the table as it is.
+    ``swept``: rows which a resync didn't find in the source any more. ``expected``: its records weren't profiled first,
+    and turned out to hold what was expected. ``layout``: what was changed of it; ``layout_refused``: why the one of the
+    table's spec can't be had. ``described``: what of its contract was written into its metadata; ``broken``: promise of
+    it to how many rows broke it; ``not_enforced``: promise to why it can't be checked on the table as it is.
     """
 
     topic: str

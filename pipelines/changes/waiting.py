@@ -1,4 +1,4 @@
-"""Which records wait behind a dead letter of their key. Pure."""
+"""Find the records that wait behind a dead letter of their key. Pure."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -7,7 +7,7 @@ from pipelines.kafka.wire import is_replayed
 
 
 def followers(raw: DataFrame, first: DataFrame) -> DataFrame:
-    """``partition`` and ``offset`` of the records of ``raw`` that must wait.
+    """Return ``partition`` and ``offset`` of the records of ``raw`` that must wait.
 
     ``first``: by ``partition`` and ``key``, the offset ``parked_at`` of the key's first open letter.
     """
@@ -17,6 +17,6 @@ def followers(raw: DataFrame, first: DataFrame) -> DataFrame:
 
 
 def firsts(letters: DataFrame, *by: str) -> DataFrame:
-    """By ``partition`` and ``key``, and ``by`` what else, the first offset of ``letters``, as ``parked_at``."""
+    """Return by ``partition`` and ``key``, and ``by`` what else, the first offset of ``letters``, as ``parked_at``."""
     keyed = letters.where(F.col("key").isNotNull())
     return keyed.groupBy(*by, "partition", "key").agg(F.min("offset").alias("parked_at"))

@@ -1,1 +1,1 @@
-"""Checks: what contracts promise, asked of the lake's tables from time to time, beside the mirror."""
+"""Check what contracts promise on the lake's tables from time to time, beside the mirror."""

@@ -1,6 +1,7 @@
-"""`python -m pipelines.checks JOBS`: check tables once, and end. The service `checker` runs it when something is due.
+"""Check tables once, and end: `python -m pipelines.checks JOBS`.
 
-Spark is only there while checks run: between two rounds nothing of them takes memory.
+The service `checker` runs it when something is due. Spark is only there while checks run: between two rounds nothing of
+them takes memory.
 """
 
 import sys
@@ -24,7 +25,7 @@ LONGEST_SETTLE = 60.0
 
 
 def check(jobs: list[Job]) -> None:
-    """Check tables, and keep what was found."""
+    """Check tables, and record the results."""
     log, settings = json_log(), MirrorSettings()
     try:
         specs, contracts = load_specs(settings.specs), odcs.load(settings.contracts)

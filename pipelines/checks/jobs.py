@@ -1,4 +1,4 @@
-"""Jobs: what one process is to check, as the checker tells it."""
+"""The jobs of one process: which tables the checker has it check."""
 
 from dataclasses import dataclass
 
@@ -7,8 +7,9 @@ from pydantic import TypeAdapter
 
 @dataclass(frozen=True)
 class Job:
-    """A table of the source (``schema.table``) to check. ``request``: whose it is; ``full``: every row of it, not only
-    what is new.
+    """A table of the source (``schema.table``) to check.
+
+    ``request``: whose it is; ``full``: every row of it, not only what is new.
     """
 
     table: str

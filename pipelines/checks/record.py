@@ -1,4 +1,4 @@
-"""Record: what checks have found, in two tables of the lake: a row a run, and a row an expectation."""
+"""The record of what checks have found, in two tables of the lake: a row a run, and a row an expectation."""
 
 import json
 from collections.abc import Mapping
@@ -31,9 +31,11 @@ _SPARK_TYPES = {"timestamptz": "timestamp"}
 
 @dataclass(frozen=True)
 class Run:
-    """One table's checks. ``positions``: what of its topic the snapshot holds; ``identity``: which of the tables it is
-    that have had its name; ``results``: each with the positions since which it was asked, None: of the whole table;
-    ``error``: why nothing could be asked; ``document``: for Data Docs.
+    """One run of a table's checks.
+
+    ``positions``: up to where the snapshot holds its topic; ``identity``: which of the tables it is that have had its
+    name; ``results``: each with the positions since which it was checked, None: of the whole table; ``error``: why
+    nothing could be checked; ``document``: for Data Docs.
     """
 
     id: str
@@ -51,19 +53,19 @@ class Run:
 
     @property
     def success(self) -> bool:
-        """Whether everything was asked that can be, and every promise is kept."""
+        """Whether everything was checked that can be, and every promise is kept."""
         return self.error is None and all(result.success or result.expectation.protected for result, _ in self.results)
 
     @property
     def last(self) -> "Last":
-        """What the next run goes on from."""
+        """The result that the next run goes on from."""
         kept = frozenset(result.expectation.digest for result, _ in self.results if result.success)
         return Last(self.identity, self.snapshot_id, self.positions, kept, self.success)
 
 
 @dataclass(frozen=True)
 class Last:
-    """A table's last run that could ask: the digests of the expectations that were kept."""
+    """A table's last run without an error. ``kept``: the digests of the expectations that were met."""
 
     identity: str
     snapshot_id: int
@@ -73,13 +75,13 @@ class Last:
 
 
 class Record:
-    """The two tables, through a session."""
+    """The two tables, written and read through a session."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark, self._lake = spark, Lake(spark)
 
     def last(self, table: str) -> Last | None:
-        """What the table's last run found; None: there was none."""
+        """Return what the table's last run found; None: there was none."""
         if self._lake.table(NAMESPACE, CHECK_RUNS) is None or self._lake.table(NAMESPACE, CHECKS) is None:
             return None
         runs = self._spark.table(f"lake.{NAMESPACE}.{CHECK_RUNS}").where(f"table = {literal(table)} AND error IS NULL")
@@ -92,7 +94,7 @@ class Record:
         return Last(run.identity, run.snapshot_id, parse_positions(run.positions), kept, run.success)
 
     def add(self, runs: list[Run]) -> None:
-        """Keep runs: the results first, so that a run that is there has all of its own."""
+        """Write runs, the results first, so that a run that is there has all of its own."""
         results = [_result_row(run, *found) for run in runs for found in run.results]
         if results:
             self._append(CHECKS, RESULT_COLUMNS, results, "What was found of each promise of a contract")

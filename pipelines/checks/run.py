@@ -1,8 +1,8 @@
-"""Run: one table's contract, asked of a pinned snapshot.
+"""Run the checks of one table's contract on a pinned snapshot.
 
-What is said of each row by itself and was kept at the last run is asked only of rows that changes have written since.
-Everything else is asked of the whole table. What may look at other tables is asked twice before it counts as broken,
-on snapshots of its own: tables are committed one by one, and a moment later what was missing is there.
+An expectation of each row by itself that was met at the last run is checked only on rows that changes have written
+since. Everything else is checked on the whole table. What may look at other tables is checked twice before it counts as
+broken, on snapshots of its own: tables are committed one by one, and a moment later what was missing is there.
 """
 
 import time
@@ -32,7 +32,7 @@ from quality.validate import Result, Validation, validate
 
 @dataclass(frozen=True)
 class Checker:
-    """``settle``: lets other tables come as far as this one."""
+    """Checks tables through a session. ``settle``: lets other tables come as far as this one."""
 
     spark: SparkSession
     settle: Callable[[], None]
@@ -50,7 +50,7 @@ class Checker:
         return replace(self.ask(table, contract, last), request=request)
 
     def ask(self, table: LakeTable, contract: Contract, last: Last | None) -> Run:
-        """The same for a table that has a snapshot, on its branch if it is on one."""
+        """Check a table that has a snapshot, on its branch if it is on one."""
         at, snapshot = time.monotonic(), table.snapshot_id
         assert snapshot is not None
         run = Run(
@@ -119,7 +119,7 @@ def _name(result: dict[str, object]) -> object:
 
 
 def _together(documents: list[dict[str, object]]) -> dict[str, object]:
-    """One document of several, with its statistics."""
+    """Merge several documents into one, with its statistics."""
     results = [each for document in documents for each in document["results"]]  # type: ignore[attr-defined]
     kept = sum(bool(each["success"]) for each in results)
     counts = {

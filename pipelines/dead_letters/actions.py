@@ -1,4 +1,4 @@
-"""The words of the table of actions: what people did about dead letters. Written by services, read by the mirror."""
+"""The names of the actions: what people did about dead letters. Written by services, read by the mirror."""
 
 # An erased letter isn't in the table any more; that it was is all that is left of it.
 REPLAYED, DISCARDED, ERASED = "replayed", "discarded", "erased"

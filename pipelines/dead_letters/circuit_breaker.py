@@ -1,4 +1,4 @@
-"""Breaker: when most of a table's batch would be dead letters, something is broken that a person should see first."""
+"""A circuit breaker: when most of a table's batch would be dead letters, a person should see first what is broken."""
 
 from collections.abc import Mapping
 
@@ -16,8 +16,8 @@ MINIMUM = 100
 def check_share(letters: DataFrame, topic: str, records: int, share: float, accepted: Mapping[int, int]) -> None:
     """Raise StopPipeline if more than ``share`` of ``records`` (and at least ``MINIMUM``) would be dead letters.
 
-    Those that only wait behind another letter or were replayed don't count, nor those below ``accepted`` (partition to
-    offset), which a person has let pass.
+    Letters that only wait behind another one or were replayed don't count, nor do those below ``accepted`` (partition
+    to offset), which a person has let pass.
     """
     passed = F.lit(False)
     for partition, offset in accepted.items():

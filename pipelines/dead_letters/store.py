@@ -1,9 +1,9 @@
-"""Dead letters: records that can't be merged, kept whole with the reason, in a Kafka topic and an Iceberg table.
+"""Keep records that can't be merged, whole and with the reason, in a Kafka topic and an Iceberg table.
 
-The table has each letter once: a record's position is its identity, and what lies below the position that the table
-has reached of a topic (in its snapshots' summaries, as with mirrored tables) is looked up before it is written. The
-Kafka topic is written first, so that a letter is never only in the table's future; a crash between the two repeats
-letters there, where the position headers tell them apart.
+The table has each letter once: a record's position is its identity, and what lies below the position that the table has
+reached of a topic (in its snapshots' summaries, as with mirrored tables) is looked up before it is written. The Kafka
+topic is written first, so that a letter is never only in the table's future; a crash between the two repeats letters
+there, where the position headers tell them apart.
 """
 
 import json
@@ -157,7 +157,10 @@ class DeadLetters:
 
 
 def rejected_records(raw: DataFrame, verdicts: DataFrame) -> DataFrame:
-    """Letters for the records of ``raw`` that ``verdicts`` names by ``partition``, ``offset`` and ``problem``."""
+    """Return letters for the records that ``verdicts`` names by ``partition``, ``offset`` and ``problem``.
+
+    ``raw``: the records themselves.
+    """
     named = raw.join(F.broadcast(verdicts.select("partition", "offset", "problem")), ["partition", "offset"])
     stage = F.coalesce(
         F.create_map(*[F.lit(text) for pair in STAGES.items() for text in pair])[_reason()], F.lit("decode")
@@ -166,7 +169,10 @@ def rejected_records(raw: DataFrame, verdicts: DataFrame) -> DataFrame:
 
 
 def undecodable_records(raw: DataFrame, reasons: Mapping[int, str]) -> DataFrame:
-    """Letters for all of ``raw`` that have a value, none of which has a schema that can be used; ``reasons``: by id."""
+    """Return letters for all of ``raw`` that have a value, none of which has a schema that can be used.
+
+    ``reasons``: schema id to the reason.
+    """
     values = raw.where(F.col("value").isNotNull())
     return _letters(values.withColumn("problem", schema_problem(schema_id("value"), reasons)), F.lit("decode"))
 
@@ -182,7 +188,7 @@ def _letters(records: DataFrame, stage: Column) -> DataFrame:
 
 
 def read_positions(table: LakeTable) -> dict[str, Ledger]:
-    """Topic to what of it the table has seen, from the newest snapshot that says so."""
+    """Return topic to what of it the table has seen, from the newest snapshot that says so."""
     for summary in table.summaries():
         if LETTER_POSITIONS in summary:
             topics = json.loads(summary[LETTER_POSITIONS]).items()

@@ -1,4 +1,4 @@
-"""Parking: while a key has a dead letter, its later events wait behind it, so that each key's order is kept.
+"""Park the later events of a key that has a dead letter, so that each key's order is kept.
 
 A letter is open until somebody replays or discards it (a row in the table of actions). A replayed record is a new
 record of its topic, and passes.
@@ -30,7 +30,7 @@ class WaitingKeys:
         self._accepted: dict[str, dict[int, int]] = {}
 
     def refresh(self) -> bool:
-        """Look again, if letters or actions have come since. Whether there are actions that weren't known."""
+        """Look again, if letters or actions have come since; return whether there are actions that weren't known."""
         letters, done = (
             self._lake.table(NAMESPACE, DEAD_LETTERS),
             self._lake.table(names.NAMESPACE, names.DEAD_LETTER_ACTIONS),
@@ -55,8 +55,10 @@ class WaitingKeys:
         return decided
 
     def _held_here(self, letters: DataFrame) -> dict[str, DataFrame]:
-        """By topic what :func:`followers` takes, with its rows on the driver: no executor that is lost takes any along.
-        Not by a cache either, for Spark takes an Iceberg table's older snapshot, if it has that, for the newest.
+        """Return by topic what :func:`followers` takes, with its rows on the driver.
+
+        So no executor that is lost takes any along. A cache isn't used either, for Spark takes an Iceberg table's older
+        snapshot, if it has that, for the newest.
         """
         rows = firsts(letters, "topic").toArrow()
         return {
@@ -65,11 +67,11 @@ class WaitingKeys:
         }
 
     def of(self, topic: str) -> DataFrame | None:
-        """What :func:`followers` takes, for this topic; None: no key of it waits."""
+        """Return what :func:`followers` takes, for this topic; None: no key of it waits."""
         return self._open.get(topic)
 
     def accepted(self, topic: str) -> dict[int, int]:
-        """Partition to the offset below which a person has let any number of letters pass."""
+        """Return partition to the offset below which a person has let any number of letters pass."""
         return self._accepted.get(topic, {})
 
 

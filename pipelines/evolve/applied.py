@@ -1,4 +1,4 @@
-"""What a table has of its source, as its properties say."""
+"""The schema that a table has of its source, as its properties say."""
 
 import json
 
@@ -12,19 +12,20 @@ from pipelines.schema.versions import TableVersions
 
 
 def is_keyed(table: LakeTable) -> bool:
-    """Whether the table has a key."""
+    """Return whether the table has a key."""
     return bool(json.loads(table.properties[KEY_COLUMNS]))
 
 
 def relation(table: LakeTable) -> int | None:
-    """The source's table (its oid), if that is known."""
+    """Return the source's table (its oid), if that is known."""
     found = table.properties.get(RELATION)
     return None if found is None else int(found)
 
 
 def applied_schema(table: LakeTable, versions: TableVersions) -> Applied:
-    """What the table has now, with the source's types. Where it doesn't say which of the source's columns its own are,
-    the names tell.
+    """Return what the table has now, with the source's types.
+
+    Where it doesn't say which of the source's columns its own are, the names tell.
     """
     properties = table.properties
     types = {name: kind for name, kind in table.column_types.items() if name not in TECHNICAL}

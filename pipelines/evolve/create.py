@@ -1,4 +1,4 @@
-"""Create a source table's mirror."""
+"""Create the mirror of a source table."""
 
 import json
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Describe: what a table's contract says of it, in the table's own metadata, where every engine shows it."""
+"""Write what a table's contract says into the table's own metadata, where every engine shows it."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -26,8 +26,10 @@ from quality.protection import Protection
 
 
 def describe(table: LakeTable, contract: Contract | None) -> list[str]:
-    """Write what ``contract`` says into the table's properties and its columns' comments, in one commit, and say what
-    was changed. What an earlier one said goes; None: it is the table's no more.
+    """Write what ``contract`` says into the table's metadata, in one commit, and return what was changed.
+
+    It goes into properties and the columns' comments. What an earlier contract said is removed; None: the table has no
+    contract any more.
     """
     table.refresh()
     properties = table.properties
@@ -46,7 +48,7 @@ def describe(table: LakeTable, contract: Contract | None) -> list[str]:
 
 
 def comment_of(column: Column, protection: Protection | None = None) -> str | None:
-    """What is shown of a column: its description, how it is classified, and what was done to its values."""
+    """Return what is shown of a column: its description, how it is classified, and what was done to its values."""
     words = [column.description, column.classification and f"[{column.classification}]"]
     words += [protection and f"[protected: {protection}]"]
     return " ".join(word for word in words if word) or None
@@ -75,7 +77,7 @@ def _number(seconds: float | None) -> str | None:
 def _comments(
     table: LakeTable, contract: Contract | None, protected: Mapping[str, Protection]
 ) -> Iterator[tuple[str, str | None]]:
-    """The columns whose comment isn't what it shall be, and what it shall be."""
+    """Yield the columns whose comment isn't what it shall be, and what it shall be."""
     for name, said in table.comments.items():
         column = contract.column(name) if contract is not None else None
         # What the lake can't hold of the column it says itself.
@@ -87,7 +89,7 @@ def _comments(
 
 
 def comment(update: Any, comments: Mapping[str, str | None]) -> Any:
-    """Iceberg's UpdateSchema, with these comments of columns (None: none)."""
+    """Give Iceberg's UpdateSchema these comments of columns (None: none), and return it."""
     for name, comment in comments.items():
         update = update.updateColumnDoc(name, comment)
     return update

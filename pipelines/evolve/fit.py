@@ -37,7 +37,7 @@ def fit_columns(
     table: LakeTable, wanted: Target, versions: TableVersions, shape: TableShape | None,
     protected: ProtectedColumns | None = None,
 ) -> list[Change]:  # fmt: skip
-    """Give the table the columns of ``wanted``, in one commit, and say what was changed.
+    """Give the table the columns of ``wanted``, in one commit, and return what was changed.
 
     Raise StopPipeline where that can't be done, before anything is changed: the message says what differs, what to do.
     ``shape``: of the newest events, which tells of defaults where the source has no schema log.
@@ -71,7 +71,7 @@ def fit_columns(
 def protection_properties(
     table: LakeTable, wanted: Target, found: Sequence[Change], protected: ProtectedColumns
 ) -> dict[str, str]:
-    """Properties: how its columns are protected. Raises StopPipeline where older rows have one otherwise."""
+    """Return the properties that say how columns are protected. Raises StopPipeline where older rows differ."""
     renamed = {c.to: c.column for c in found if c.kind == "rename"}
     fresh = {c.column for c in found if c.kind in ("add", "replace")}
     kept = {name: renamed.get(name, name) for name in wanted.types if name not in fresh}
@@ -82,7 +82,10 @@ def protection_properties(
 def column_properties(
     table: LakeTable, wanted: Target, versions: TableVersions, found: Sequence[Change], protected: ProtectedColumns
 ) -> dict[str, str]:
-    """Properties: what the columns are of the source's, and the values that older rows still have to get."""
+    """Return the properties that say which columns of the source the table has.
+
+    With them, in ``BACKFILL``, the values that older rows still have to get.
+    """
     properties = {}
     if wanted.version is not None:
         properties[RELATION] = str(wanted.version.relation)
@@ -94,7 +97,7 @@ def column_properties(
 
 
 def version_properties(table: LakeTable, wanted: Target, done: Sequence[Change]) -> dict[str, str]:
-    """Properties: the key, the version that the table follows now, and what was done for it."""
+    """Return the properties that say which version the table follows now, its key, and what was changed for it."""
     properties, version = {KEY_COLUMNS: json.dumps(list(wanted.keys))}, wanted.version
     if version is not None:
         properties[SCHEMA_POSITION] = str(version.log_position)
@@ -119,7 +122,7 @@ def _late(change: Change, wanted: Target, versions: TableVersions, protected: Pr
 
 
 def _reread_since(has: Applied, versions: TableVersions) -> bool:
-    """Whether the source's rows are read again for a change that the table hasn't followed."""
+    """Return whether the source's rows are read again for a change that the table hasn't followed."""
     since = has.version.log_position if has.version else 0
     return any(version.reread and version.log_position > since for version in versions.versions)
 
@@ -138,7 +141,7 @@ def refuse(table: LakeTable, differences: Sequence[str]) -> None:
 def impossible_changes(
     has: Applied, wanted: Target, found: Sequence[Change], versions: TableVersions, shape: TableShape | None
 ) -> list[str]:
-    """List what of the changes a table can't follow."""
+    """List the changes that a table can't follow, each with the reason."""
     renamed = {c.column: c.to for c in found if c.kind == "rename"}
     differences = []
     reread = _reread_since(has, versions)

@@ -1,10 +1,10 @@
-"""Rekey: a table's key changes, or the way it is written (a column of it has another type or name), at one position
-of the log.
+"""Change a table's key, or the way it is written, at one position of the source's log.
 
-Before that position a row's events come under its old key, after it under the new one, and on whatever partitions the
-two fall. So what is older goes in first, from all partitions, under the old key; then the table is rekeyed; then the
-rest. A change of the key waits for every other transaction of the table: whatever is older was committed before it, and
-is in Kafka before the schema log tells of the change. See infra/decisions/021-key-changes.md.
+The way it is written changes when a column of the key has another type or name. Before that position a row's events
+come under its old key, after it under the new one, and on whatever partitions the two fall. So what is older goes in
+first, from all partitions, under the old key; then the table's key is changed; then the rest goes in. A change of the
+key waits for every other transaction of the table: whatever is older was committed before it, and is in Kafka before
+the schema log tells of the change. See infra/decisions/021-key-changes.md.
 """
 
 from collections.abc import Sequence
@@ -42,21 +42,22 @@ class KeyChanged(PipelineError):
 
 
 def is_anothers(table: LakeTable | None, versions: TableVersions) -> bool:
-    """Whether another table had the name before, and the lake's may still be that one's."""
+    """Return whether another table had the name before, and the lake's may still be that one's."""
     if versions.replaced_at is None or not versions.versions:
         return False
     return table is None or relation(table) not in (None, versions.versions[0].relation)
 
 
 def has_news(versions: TableVersions, followed: TableVersions) -> bool:
-    """Whether ``versions`` tell of anything to follow that ``followed`` didn't. A table that isn't in the lake yet
-    can't be asked what it has followed.
+    """Return whether ``versions`` tell of anything to follow that ``followed`` didn't.
+
+    A table that isn't in the lake yet can't be asked what it has followed.
     """
     return (versions.key_changes, versions.replaced_at) != (followed.key_changes, followed.replaced_at)
 
 
 def due(table: LakeTable | None, versions: TableVersions) -> list[Version]:
-    """The changes of the key that the table is yet to follow, oldest first."""
+    """Return the changes of the key that the table is yet to follow, oldest first."""
     if not versions.key_changes:
         return []
     has = applied_schema(table, versions).version if table is not None else None
@@ -67,12 +68,11 @@ def change_key(
     session: SparkSession, table: LakeTable, versions: TableVersions, policy: SchemaPolicy,
     resyncing: bool = False, protected: ProtectedColumns | None = None,
 ) -> list[Change]:  # fmt: skip
-    """Give the table the columns and the key of the newest of ``versions``, and say what was changed. The key may have
-    the same columns as before, of other names or types.
+    """Give the table the columns and the key of the newest of ``versions``, and return what was changed.
 
-    The table holds everything from before that version. Repeatable after a crash: the version is written down last.
-    ``resyncing``: the source's rows are being read again, so that rows whose new key nobody knows may go. Raises
-    StopPipeline.
+    The key may have the same columns as before, of other names or types. The table holds everything from before that
+    version. Repeatable after a crash: the version is written down last. ``resyncing``: the source's rows are being read
+    again, so that rows whose new key nobody knows may be deleted. Raises StopPipeline.
     """
     has, newest = applied_schema(table, versions), versions.newest
     assert newest is not None

@@ -1,4 +1,4 @@
-"""Reprotect: a table whose contract protects a column otherwise than its rows have it.
+"""Change how columns are protected, where a table's contract says otherwise than its rows have it.
 
 Values of two kinds are never mixed in one column. What is to be dropped is emptied at once. Anything else waits for a
 resync: then the column is emptied and becomes what it shall be, and every row of the source is read again. Older
@@ -25,7 +25,7 @@ from pipelines.specs.load import SchemaPolicy
 
 
 class Reprotection:
-    """Of one table."""
+    """The protection of one table's columns, kept as its contract says."""
 
     def __init__(self, protected: ProtectedColumns, policy: SchemaPolicy) -> None:
         self._protected, self._policy = protected, policy
@@ -33,7 +33,7 @@ class Reprotection:
         self._settled: tuple[str, int] | None = None
 
     def settle(self, table: LakeTable, versions: TableVersions, resync: Resync | None, known: Ledger) -> list[str]:
-        """Have the table's columns protected as the contract says, and say what was done. Raises StopPipeline."""
+        """Have the table's columns protected as the contract says, and return what was done. Raises StopPipeline."""
         if self._settled == table.identity:
             return []
         has = applied_schema(table, versions)
@@ -72,7 +72,7 @@ class Reprotection:
 
 
 def _called(has: Applied, wanted: Target) -> dict[str, str]:
-    """The lake's columns that stay, with what the contract calls them."""
+    """Return the lake's columns that stay, with what the contract calls them."""
     if wanted.attributes is None or has.attributes is None:
         return {name: name for name in has.types}
     numbers = wanted.attributes
@@ -80,7 +80,7 @@ def _called(has: Applied, wanted: Target) -> dict[str, str]:
 
 
 def _lies_ahead(resync: Resync, known: Ledger) -> bool:
-    """Whether a table with this ledger has nothing yet of what the resync reads again."""
+    """Return whether a table with this ledger has nothing yet of what the resync reads again."""
     return known.resync != resync.id and all(known.positions.get(p, 0) <= start for p, start in resync.start.items())
 
 

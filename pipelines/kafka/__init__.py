@@ -1,1 +1,1 @@
-"""Offsets and bytes: what topics hold, read as raw records."""
+"""Read what topics hold, as raw records: offsets and bytes."""

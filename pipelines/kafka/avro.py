@@ -18,14 +18,14 @@ class Undecodable(ValueError):
 
 
 class Decoder:
-    """Confluent's wire format to Python values and the writer's schema."""
+    """Decodes Confluent's wire format to Python values and the writer's schema."""
 
     def __init__(self, registry: SchemaLookup) -> None:
         self._registry = registry
         self._parsed = lru_cache(maxsize=1024)(self._load)
 
     def decode(self, data: bytes) -> tuple[Any, dict[str, Any]]:
-        """The value, and its writer schema as JSON. Raises Undecodable, or RetryBatch without a registry."""
+        """Return the value, and its writer schema as JSON. Raises Undecodable, or RetryBatch without a registry."""
         if len(data) <= HEADER_BYTES or data[0] != 0:
             raise Undecodable("not in Confluent's wire format")
         try:

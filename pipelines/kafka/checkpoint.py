@@ -1,8 +1,8 @@
-"""What a batch was planned to read: the offset range of every topic's partitions, whether or not they hold a record.
+"""The offset log of a streaming query: the range of offsets that each batch was planned to read of every partition.
 
 Spark writes a batch's end into the checkpoint's offset log before it runs the batch, and after a crash would take the
 same end again, for sinks that know a batch by its number. The records alone don't tell the range: transaction markers
-are offsets too, and a topic may have none in a batch.
+are offsets too, and a topic may have no record in a batch.
 """
 
 import json
@@ -20,7 +20,7 @@ class OffsetLog:
         self._checkpoint = checkpoint
 
     def ranges(self, batch: int) -> dict[str, Ranges]:
-        """Topic to partition to first offset and the one after the last, for the batch that is being run.
+        """Return topic to partition to first offset and the one after the last, for the batch that is being run.
 
         A partition that is new in the batch begins at 0: Spark stops the query where it doesn't. Raises OSError or
         ValueError if the log isn't what Spark writes.
@@ -33,14 +33,15 @@ class OffsetLog:
         }
 
     def next(self) -> TopicOffsets:
-        """Where the query would go on: the end of its last finished batch; nothing before its first one."""
+        """Return where the query would go on: the end of its last finished batch; nothing before its first one."""
         finished = self._finished()
         return self._offsets(f"offsets/{finished}") if finished is not None else {}
 
     def forget_unfinished(self) -> int | None:
-        """Have the query plan its next batch anew, up to what is in the topics by then, instead of a batch that it has
-        planned and not finished. Which that was, or None. Only for a query that isn't running, and whose sink goes by
-        offsets: here each table's ledger skips what it has.
+        """Delete the plan of a batch that the query hasn't finished, and return its number; None: there is none.
+
+        The query then plans its next batch anew, up to what is in the topics by then. Only for a query that isn't
+        running, and whose sink goes by offsets: here each table's ledger skips what it has.
         """
         finished, forgotten = self._finished(), None
         for path in (self._checkpoint / "offsets").glob("[0-9]*"):

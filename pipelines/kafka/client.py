@@ -1,4 +1,4 @@
-"""Kafka without Spark: asking for offsets, and reading the few records that a process needs itself."""
+"""Kafka without Spark: offsets, and the few records that a process needs itself."""
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -34,12 +34,12 @@ _SILENT.propagate = False
 
 
 def client_config(bootstrap: str) -> dict[str, Any]:
-    """Configuration of a Kafka client that says nothing on standard error: what fails is raised."""
+    """Return the configuration of a Kafka client that says nothing on standard error: what fails is raised."""
     return {"bootstrap.servers": bootstrap, "log_level": 0, "error_cb": lambda _error: None, "logger": _SILENT}
 
 
 def ask(question: Callable[[], Answer]) -> Answer:
-    """The answer to ``question``; what will pass by itself is asked again for a while. Raises KafkaException."""
+    """Return the answer to ``question``; what will pass by itself is asked again for a while. Raises KafkaException."""
     again = Retrying(
         retry=retry_if_exception(_is_passing), stop=stop_after_delay(ANSWER_SECONDS),
         wait=wait_exponential(0.1, max=1), reraise=True,
@@ -53,7 +53,7 @@ def list_offsets(
     spec: Any,
     isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
 ) -> dict[TopicPartitionKey, int]:
-    """Offsets by ``spec``, the ``EARLIEST`` that is held or the one after the ``LATEST`` that may be read.
+    """Return offsets by ``spec``: the ``EARLIEST`` that is stored, or the one after the ``LATEST`` that may be read.
 
     Markers of transactions count as offsets. Raises KafkaException.
     """
@@ -65,7 +65,7 @@ def list_offsets(
 
 
 def settled_ends(bootstrap: str, topic: str) -> dict[int, int]:
-    """Partition to the offset after the last record there is now, once the transactions of all of these have ended.
+    """Return partition to the offset after the last record that the topic has now, once their transactions have ended.
 
     Raises KafkaException, or RetryBatch when a transaction stays open for long.
     """
@@ -100,8 +100,10 @@ def create_topic(bootstrap: str, name: str, config: Mapping[str, str]) -> None:
 
 
 def read_range(bootstrap: str, topic: str, ranges: Mapping[int, tuple[int, int]]) -> Iterator[Message]:
-    """Committed records of ``ranges`` (partition to first offset and the one after the last), in offset order by
-    partition. Raises StopPipeline where an offset isn't held any more, RetryBatch when nothing is heard for long.
+    """Yield the committed records of ``ranges``, in offset order by partition.
+
+    ``ranges``: partition to first offset and the one after the last. Raises StopPipeline where an offset isn't stored
+    any more, RetryBatch when nothing is heard for long.
     """
     left = {partition: end for partition, (start, end) in ranges.items() if start < end}
     if not left:

@@ -1,7 +1,7 @@
-"""What a part of a topic is expected to hold: what the part before it held, or what its own ends hold.
+"""Expect a range of a topic to hold what the range before it held, or what its own ends hold.
 
-To look first is a pass of its own over all of it. So it is decoded as what it should be, and counted on the way; if it
-turns out to be anything else, it is looked at after all. See infra/decisions/042-expected-contents.md.
+To profile it first is a pass of its own over all of it. So it is decoded as what it should be, and counted on the way;
+if it turns out to be anything else, it is profiled after all. See infra/decisions/042-expected-contents.md.
 """
 
 from collections.abc import Callable
@@ -44,9 +44,9 @@ def ending(ranges: Ranges) -> Ranges:
 
 
 def verified(records: DataFrame, seen: TopicProfile) -> tuple[DataFrame, Callable[[], TopicProfile | None]]:
-    """Return ``records``, and what to ask once an action has read all of them: what they hold.
+    """Return ``records``, and what to call once an action has read all of them: it returns what they hold.
 
-    It answers None if that isn't what was expected. What was ``seen`` isn't counted again.
+    It returns None if that isn't what was expected. What was profiled before (``seen``) isn't counted again.
     """
     if not seen.expected:
         return records, lambda: seen

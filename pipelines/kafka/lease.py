@@ -37,7 +37,7 @@ class Lease:
         self._consumer.subscribe([self._name])
 
     def acquire(self, stop: Event) -> bool:
-        """Wait until the lease is held; False if ``stop`` was set before."""
+        """Wait until this mirror has the lease; return False if ``stop`` was set before."""
         said = time.monotonic()
         while not self.held():
             if stop.wait(POLL_SECONDS):
@@ -48,14 +48,14 @@ class Lease:
         return True
 
     def held(self) -> bool:
-        """Whether the lease is held now. To be asked again and again, or it is lost."""
+        """Return whether this mirror has the lease now. To be called again and again, or it is lost."""
         message = self._consumer.poll(0)
         error = None if message is None else message.error()
         return bool(self._consumer.assignment()) and not (error is not None and error.fatal())
 
 
 def _identity(path: Path) -> str:
-    """What the mirrors of one state directory have in common."""
+    """Return the id that the mirrors of one state directory share."""
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         with path.open("x", encoding="utf-8") as file:

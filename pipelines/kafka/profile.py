@@ -1,4 +1,4 @@
-"""Profile: what a batch of raw records holds, by topic, found in one pass without decoding."""
+"""Profile a batch of raw records: what it holds, by topic, found in one pass without decoding."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -12,9 +12,11 @@ from pipelines.kafka.wire import number_of, schema_id
 
 @dataclass
 class TopicProfile:
-    """One topic's share of a batch. ``ranges``: partition to first offset and the one after the last; ``unkeyed``:
-    records with a value and without a key. ``expected``: nobody has looked (see :mod:`pipelines.kafka.expected`), and
-    ``rows`` are the most that there can be.
+    """The profile of one topic's records in a batch.
+
+    ``ranges``: partition to first offset and the one after the last; ``schema_ids``: schema id to the last offset that
+    has it; ``unkeyed``: records with a value and without a key. ``expected``: nobody has looked (see
+    :mod:`pipelines.kafka.expected`), and ``rows`` are the most that there can be.
     """
 
     topic: str
@@ -27,7 +29,7 @@ class TopicProfile:
     expected: bool = False
 
     def __add__(self, other: Self) -> "TopicProfile":
-        """Both shares of the topic together."""
+        """Return the profile of both together."""
         ranges = dict(self.ranges)
         for partition, (start, end) in other.ranges.items():
             first, last = ranges.get(partition, (start, end))
@@ -40,7 +42,7 @@ class TopicProfile:
 
 
 def profile(batch: DataFrame) -> dict[str, TopicProfile]:
-    """Topic to profile."""
+    """Return topic to profile."""
     rows = (
         batch.groupBy(
             "topic",

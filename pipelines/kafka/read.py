@@ -1,4 +1,4 @@
-"""Read: the captured topics as one stream of raw records, bounded per batch; and a topic's range once more.
+"""Read the captured topics as one stream of raw records, bounded per batch; and a topic's range once more.
 
 Raw records have the columns key, value (binary), topic, partition, offset, timestamp and headers. Only committed
 records are read, as Connect writes in transactions.
@@ -48,7 +48,7 @@ def read_stream(spark: SparkSession, kafka_bootstrap: str, topic_pattern: str, m
 
 
 def read_ranges(spark: SparkSession, kafka_bootstrap: str, ranges: Mapping[str, Ranges]) -> DataFrame:
-    """Ranges of topics."""
+    """Read ranges of topics."""
     ranges = {topic: non_empty(by) for topic, by in ranges.items()}
     return (
         spark.read.format("kafka")
@@ -66,7 +66,7 @@ def _offsets(ranges: Mapping[str, Ranges], which: int) -> str:
 
 
 def within(ranges: Ranges) -> Column:
-    """Whether a record's ``partition`` and ``offset`` lie in ``ranges``."""
+    """Return whether a record's ``partition`` and ``offset`` lie in ``ranges``."""
     inside = F.lit(False)
     for partition, (start, end) in sorted(ranges.items()):
         inside = inside | (

@@ -32,7 +32,7 @@ class SchemaRegistry:
         self.schema = lru_cache(maxsize=4096)(self._fetch)
 
     def _fetch(self, schema_id: int) -> str:
-        """The Avro schema of this id, as JSON text. Raises UnknownSchema, or RetryBatch if there is no answer."""
+        """Return the Avro schema of this id, as JSON text. Raises UnknownSchema, or RetryBatch without an answer."""
         try:
             return str(self._client.get_schema(schema_id).schema_str)
         except SchemaRegistryError as error:

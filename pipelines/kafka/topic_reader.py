@@ -1,4 +1,4 @@
-"""What Kafka still holds of a topic: for a table that lacks more of it than the stream is going to read.
+"""Read from Kafka what a table lacks of its topic, where that is more than the stream is going to read.
 
 That is so when the table was dropped or rolled back, or when the stream's checkpoint is newer than the table.
 """
@@ -36,36 +36,38 @@ class TopicReader:
     def read(
         self, session: SparkSession, topic: str, ranges: Ranges, whole: bool = False
     ) -> Iterator[tuple[Ranges, DataFrame]]:
-        """Parts of ``ranges``, each with its raw records, in order; or all as one part, if ``whole``."""
+        """Yield ``ranges`` in parts, each with its raw records, in order; or all as one, if ``whole``."""
         if not ranges:
             return
         for part in [ranges] if whole else split_ranges(ranges, self.at_once):
             yield part, read_ranges(session, self._kafka_bootstrap, {topic: part})
 
     def ends(self, topic: str) -> dict[int, int]:
-        """Partition to the offset after the last record that the topic has now. Raises RetryBatch."""
+        """Return partition to the offset after the last record that the topic has now. Raises RetryBatch."""
         with _answering(self._kafka_bootstrap):
             return settled_ends(self._kafka_bootstrap, topic)
 
     def lost(self, topic: str, ranges: Ranges) -> dict[int, tuple[int, int]]:
-        """What of ``ranges`` Kafka doesn't hold any more: partition to first offset and the first that is held.
+        """Return what of ``ranges`` Kafka doesn't store any more.
 
-        Raises RetryBatch if it doesn't answer.
+        That is partition to first offset and the first that is stored. Raises RetryBatch if Kafka doesn't answer.
         """
         held = _earliest(self._kafka_bootstrap, [(topic, partition) for partition in ranges])
         return non_empty({partition: (start, held[topic, partition]) for partition, (start, _) in ranges.items()})
 
 
 def is_outrun(positions: TopicOffsets, kafka_bootstrap: str) -> bool:
-    """Whether Kafka has lost records from these positions on. Raises RetryBatch if it doesn't answer."""
+    """Return whether Kafka has lost records from these positions on. Raises RetryBatch if it doesn't answer."""
     flat = {(topic, partition): offset for topic, by in positions.items() for partition, offset in by.items()}
     held = _earliest(kafka_bootstrap, flat)
     return any(held[key] > offset for key, offset in flat.items())
 
 
 def backlog(positions: TopicOffsets, pattern: str, kafka_bootstrap: str) -> int:
-    """How many offsets lie between these positions, or what Kafka holds, and the ends of the topics whose names have
-    ``pattern``. Raises RetryBatch if it doesn't answer.
+    """Return how many offsets lie between these positions and the ends of their topics.
+
+    They are counted from what Kafka still stores, of the topics whose names have ``pattern``. Raises RetryBatch if it
+    doesn't answer.
     """
     admin = AdminClient(client_config(kafka_bootstrap))
     with _answering(kafka_bootstrap):
@@ -91,7 +93,7 @@ def _answering(kafka_bootstrap: str) -> Iterator[None]:
 
 
 def split_ranges(ranges: Ranges, at_once: int) -> Iterator[Ranges]:
-    """``ranges`` in parts of about ``at_once`` offsets, all partitions advancing alike."""
+    """Yield ``ranges`` in parts of about ``at_once`` offsets, all partitions advancing alike."""
     total = sum(end - start for start, end in ranges.values())
     count = -(-total // at_once)
     for i in range(count):

@@ -13,8 +13,9 @@ ID_BYTES = 4
 
 
 def schema_id(column: str) -> Column:
-    """The four bytes of the schema id in Confluent's wire format (after a zero byte, see :func:`id_bytes`); null where
-    the bytes aren't that. Spark has no cheap way to make a number of them.
+    """Return the four bytes of the schema id in Confluent's wire format; null where the bytes aren't that.
+
+    They come after a zero byte. Spark has no cheap way to make a number of them; compare them with :func:`id_bytes`.
     """
     value = F.col(column)
     framed = (F.length(value) > HEADER_BYTES) & (F.substring(value, 1, 1) == F.lit(MAGIC))
@@ -22,17 +23,17 @@ def schema_id(column: str) -> Column:
 
 
 def id_bytes(schema_id: int) -> bytes:
-    """A schema id as it is in a record."""
+    """Return a schema id as it is in a record."""
     return schema_id.to_bytes(ID_BYTES, "big")
 
 
 def number_of(found: bytes | None) -> int | None:
-    """The schema id of what :func:`schema_id` found."""
+    """Return the schema id of what :func:`schema_id` found."""
     return None if found is None else int.from_bytes(found, "big")
 
 
 def is_replayed(headers: Column) -> Column:
-    """Whether a record is a replayed dead letter. Never null."""
+    """Return whether a record is a replayed dead letter. Never null."""
     found = F.exists(headers, lambda header: header["key"] == F.lit(REPLAYED_FROM))
     return F.coalesce(found, F.lit(False))
 

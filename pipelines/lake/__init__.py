@@ -1,1 +1,1 @@
-"""Iceberg: the only room that touches its Java objects, and where names of the platform are said once."""
+"""Iceberg tables: the only room that touches Iceberg's Java objects, and where names of the platform are said once."""

@@ -15,7 +15,7 @@ from pipelines.specs.layout import Term
 
 @dataclass(frozen=True)
 class Rewritten:
-    """How many files went and came, and the bytes of those that went."""
+    """How many files were removed and added, and the bytes of those that were removed."""
 
     removed: int
     added: int
@@ -72,7 +72,7 @@ class TableActions:
         return _count(result.orphanFileLocations())
 
     def drop_useless_deletes(self) -> int:
-        """Take out the delete files that concern no data file any more: Iceberg leaves some, and counts their rows."""
+        """Remove the delete files that concern no data file any more: Iceberg leaves some, and counts their rows."""
         java = self._table.java
         manifests = self._jvm.org.apache.iceberg.ManifestFiles
         if java.currentSnapshot().deleteManifests(java.io()).isEmpty():

@@ -1,4 +1,4 @@
-"""The catalog that the Spark session already has: look tables up, and make them."""
+"""The catalog that the Spark session already has: look tables up, and create them."""
 
 import json
 from threading import Lock
@@ -23,7 +23,7 @@ class Lake:
         self._catalog_object: Any = None
 
     def table(self, namespace: str, name: str) -> LakeTable | None:
-        """The table, or None if it doesn't exist."""
+        """Return the table, or None if it doesn't exist."""
         try:
             return LakeTable(self.jvm, namespace, name, self.catalog.loadTable(self.identifier(namespace, name)))
         except Py4JJavaError as error:
@@ -51,7 +51,7 @@ class Lake:
         return self._catalog_object
 
     def identifier(self, namespace: str, name: str) -> Any:
-        """Iceberg's TableIdentifier."""
+        """Return Iceberg's TableIdentifier."""
         space = self.jvm.org.apache.iceberg.catalog.Namespace.of(strings(self.jvm, namespace))
         return self.jvm.org.apache.iceberg.catalog.TableIdentifier.of(space, name)
 
@@ -64,7 +64,7 @@ class Lake:
 
 
 def optional_columns(**columns: str) -> dict[str, Any]:
-    """The schema, as :meth:`Lake.create` takes it, of columns (name to type) that may all be null."""
+    """Return the schema, as :meth:`Lake.create` takes it, of columns (name to type) that may all be null."""
     fields = [
         {"id": number, "name": name, "required": False, "type": kind}
         for number, (name, kind) in enumerate(columns.items(), 1)

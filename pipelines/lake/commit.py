@@ -20,8 +20,9 @@ def commit(
     settings: Mapping[str, str] = NO_SETTINGS,
     parameters: Mapping[str, Any] | None = None,
 ) -> None:
-    """Run ``statement`` with its named ``parameters`` so that its one commit carries ``summary``, with the session's
-    ``settings`` changed meanwhile. The session must serve one statement at a time.
+    """Run ``statement`` with its named ``parameters`` so that its one commit carries ``summary``.
+
+    The session's ``settings`` are changed meanwhile. The session must serve one statement at a time.
     """
     with configured(session, carrying(summary, settings)):
         session.sql(statement, dict(parameters) if parameters else None)

@@ -1,4 +1,4 @@
-"""Deleting: who gives up a table's files deletes them, and nobody else does.
+"""Delete files of a table only where they are given up: writers delete none.
 
 Iceberg deletes all that it wrote for a commit which it is told has failed. Where something on the way to the catalog
 has repeated a request that was done already, it is told so of a commit that was made, and the table would be without
@@ -19,7 +19,7 @@ from pipelines.spark.session import CATALOG, DELETES
 
 @contextmanager
 def may_delete(session: SparkSession, table: LakeTable) -> Iterator[Any]:
-    """Iceberg's own Table as it is now, which deletes the files that are given up within the block."""
+    """Give Iceberg's own Table as it is now, which deletes the files that are given up within the block."""
     if not table.java.io().properties().containsKey(DELETES):
         # In a folder, where there is no such setting.
         table.refresh()
@@ -38,8 +38,9 @@ def may_delete(session: SparkSession, table: LakeTable) -> Iterator[Any]:
 
 
 def expire(session: SparkSession, table: LakeTable, before: int, kept: int) -> None:
-    """Give up the snapshots from before a time, in milliseconds since 1970, and delete the files that only they had;
-    the newest ``kept`` many stay.
+    """Expire the snapshots from before a time, in milliseconds since 1970, and delete the files that only they had.
+
+    The newest ``kept`` many stay.
     """
     with may_delete(session, table) as java:
         java.expireSnapshots().expireOlderThan(before).retainLast(kept).cleanExpiredFiles(True).commit()

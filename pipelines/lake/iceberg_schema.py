@@ -1,4 +1,4 @@
-"""Alter: an Iceberg table's schema, made and changed. Pure but for the objects of Iceberg that it is given."""
+"""The schema of an Iceberg table, created and changed. Pure but for the objects of Iceberg that it is given."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -14,7 +14,10 @@ INEXACT = "not exact; lost: "
 
 
 def iceberg_schema(shape: TableShape, keys: Sequence[str]) -> dict[str, Any]:
-    """The table's schema in Iceberg's JSON form: the source's columns, then the technical ones; the key required."""
+    """Return the table's schema in Iceberg's JSON form.
+
+    It has the source's columns, then the technical ones; the key is required.
+    """
     identifiers = _Identifiers()
     fields = [
         {
@@ -35,8 +38,9 @@ def iceberg_schema(shape: TableShape, keys: Sequence[str]) -> dict[str, Any]:
 
 
 def identifies(columns: Sequence[SourceColumn], keys: Sequence[str]) -> tuple[str, ...]:
-    """The columns that Iceberg is told to be the identifier: the key, or none where a type of it can't be. What the key
-    is, the table's properties say in any case.
+    """Return the columns that Iceberg is told to be the identifier: the key, or none where a type of it can't be.
+
+    The table's properties say what the key is in any case.
     """
     types = {column.name: column.type.iceberg for column in columns}
     usable = all(isinstance(types[key], str) and types[key] not in ("float", "double") for key in keys)
@@ -48,9 +52,10 @@ def _doc(column: SourceColumn) -> dict[str, str]:
 
 
 def steps(table: LakeTable, found: Sequence[Change], columns: Sequence[SourceColumn]) -> list[Callable[[Any], Any]]:
-    """These changes, as steps of :meth:`pipelines.lake.table.LakeTable.alter`; ``columns``: what the table is to have.
+    """Return these changes as steps of :meth:`pipelines.lake.table.LakeTable.alter`.
 
-    What is dropped goes first; then new names, by way of names that nothing has; then types and new columns.
+    ``columns``: what the table is to have. What is dropped goes first; then new names, by way of names that nothing
+    has; then types and new columns.
     """
     renames = [(change.column, change.to) for change in found if change.kind == "rename"]
     aside = {old: f"__renamed_{index}" for index, (old, _) in enumerate(renames)}
@@ -96,7 +101,7 @@ def steps(table: LakeTable, found: Sequence[Change], columns: Sequence[SourceCol
 
 
 def set_key(update: Any, was: Sequence[str], keys: Sequence[str]) -> Any:
-    """The columns ``keys`` are Iceberg's identifier, and required; those that were it before may be null."""
+    """Make the columns ``keys`` Iceberg's identifier, and required; those that ``was`` it before may be null."""
     update = update.allowIncompatibleChanges().setIdentifierFields(list(keys))
     for key in was:
         update = update.makeColumnOptional(key)

@@ -1,8 +1,8 @@
-"""Arrange: an Iceberg table's partitioning, as its spec's layout says, and the order of its rewritten files (see
-:mod:`pipelines.specs.layout`).
+"""Partition an Iceberg table as its spec's layout says, and order its rewritten files.
 
-The order isn't Iceberg's own sort order of the table: that is kept in its metadata for ever, and once a column is
-dropped that ever was part of it, every write fails (Iceberg 1.11, SerializableTable.sortOrders).
+See :mod:`pipelines.specs.layout`. The order isn't Iceberg's own sort order of the table: that is kept in its metadata
+for ever, and once a column is dropped that ever was part of it, every write fails (Iceberg 1.11,
+SerializableTable.sortOrders).
 """
 
 from collections.abc import Sequence
@@ -20,15 +20,16 @@ class LayoutError(PipelineError):
 
 
 def partitioning(table: LakeTable) -> tuple[str, ...]:
-    """The terms by which new files of a table are partitioned."""
+    """Return the terms by which new files of a table are partitioned."""
     schema = table.java.schema()
     fields = [(str(f.transform().toString()), schema.findColumnName(f.sourceId())) for f in table.java.spec().fields()]
     return tuple(str(Term.of(transform, name)) for transform, name in fields if transform != "void")
 
 
 def apply_layout(table: LakeTable, wanted: Layout) -> list[str]:
-    """Give the table the layout that is ``wanted``, and say what was changed. Raises LayoutError; nothing is changed
-    then.
+    """Give the table the layout that is ``wanted``, and return what was changed.
+
+    Raises LayoutError; nothing is changed then.
     """
     unknown = [str(term) for term in wanted.sort_terms if term.column not in table.column_types]
     if unknown:
@@ -44,7 +45,7 @@ def apply_layout(table: LakeTable, wanted: Layout) -> list[str]:
 
 
 def fixed_columns(table: LakeTable) -> frozenset[str]:
-    """The columns that the table is or once was partitioned by: without one of them Iceberg 1.11 can't write to it."""
+    """Return the columns that the table is or once was partitioned by: without one Iceberg 1.11 can't write to it."""
     specs = table.java.specs()
     if specs.size() == 1 and not table.partitioned:
         return frozenset()
@@ -54,7 +55,7 @@ def fixed_columns(table: LakeTable) -> frozenset[str]:
 
 
 def sort_order(table: LakeTable, terms: Sequence[Term]) -> Any:
-    """Iceberg's SortOrder by those of ``terms`` whose columns the table has."""
+    """Return Iceberg's SortOrder by those of ``terms`` whose columns the table has."""
     iceberg = table.jvm.org.apache.iceberg
     order, nulls_first = iceberg.SortOrder.builderFor(table.java.schema()), iceberg.NullOrder.NULLS_FIRST
     for term in terms:
@@ -74,7 +75,7 @@ def _repartition(table: LakeTable, has: Sequence[str], wanted: Sequence[str]) ->
 
 
 def _expression(table: LakeTable, term: Term) -> Any:
-    """The term as Iceberg's own."""
+    """Return the term as Iceberg's own."""
     make = table.jvm.org.apache.iceberg.expressions.Expressions
     if term.transform == "identity":
         return make.ref(term.column)

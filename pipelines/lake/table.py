@@ -10,8 +10,10 @@ from pipelines.sql import quote_path
 
 
 class LakeTable:
-    """A table of the lake as of its last look-up. ``branch``: what is read and written of it is there, where others
-    don't see it; its schema and properties are the table's all the same.
+    """A table of the lake as of its last look-up.
+
+    ``branch``: what is read and written of it is there, where others don't see it; its schema and properties are the
+    table's all the same.
     """
 
     def __init__(self, jvm: Any, namespace: str, name: str, table: Any, branch: str | None = None) -> None:
@@ -38,7 +40,7 @@ class LakeTable:
         return {str(name) for name in self._table.refs()}
 
     def on(self, branch: str) -> "LakeTable":
-        """The same table, read and written on a branch that it has."""
+        """Return this table, read and written on a branch that it has."""
         return LakeTable(self.jvm, self.namespace, self.name, self._table, branch)
 
     @property
@@ -49,7 +51,7 @@ class LakeTable:
 
     @property
     def main_snapshot_id(self) -> int | None:
-        """What readers see, whatever branch the table is looked up on; None: nothing was ever published."""
+        """The snapshot that readers see, whatever branch this is on; None: nothing was ever published."""
         snapshot = self._table.currentSnapshot()
         return None if snapshot is None else int(snapshot.snapshotId())
 
@@ -60,7 +62,7 @@ class LakeTable:
 
     @property
     def snapshot_count(self) -> int:
-        """How many snapshots are kept."""
+        """How many snapshots are stored."""
         # A list in Java: gone over from here, each would be several calls.
         return len(self._table.snapshots())
 
@@ -72,11 +74,11 @@ class LakeTable:
 
     @property
     def uuid(self) -> str:
-        """Which table it is, whatever it is called."""
+        """The table's id, whatever it is called."""
         return str(self._table.uuid())
 
     def operations_since(self, snapshot_id: int) -> list[tuple[str, dict[str, str]]] | None:
-        """Operation and summary of each snapshot of the table's main branch after this one, newest first.
+        """Return operation and summary of each snapshot of the main branch after this one, newest first.
 
         None: the snapshot isn't among its ancestors.
         """
@@ -94,15 +96,15 @@ class LakeTable:
         return {} if snapshot is None else self.summary_of(snapshot)
 
     def summary_of(self, snapshot: Any) -> dict[str, str]:
-        """That of Iceberg's Snapshot."""
+        """Return the summary of Iceberg's Snapshot."""
         return _entries(self.jvm, snapshot.summary())
 
     def snapshot_times(self) -> dict[int, int]:
-        """Snapshot to when it was made, in milliseconds since 1970."""
+        """Return snapshot to when it was made, in milliseconds since 1970."""
         return {int(snapshot.snapshotId()): int(snapshot.timestampMillis()) for snapshot in self._table.snapshots()}
 
     def untagged_times(self) -> list[int]:
-        """The same of the snapshots that no tag keeps, when they were made."""
+        """Return when the snapshots were made that no tag keeps, in milliseconds since 1970."""
         kept = {int(ref.snapshotId()) for ref in dict(self._table.refs()).values() if ref.isTag()}
         return [made for snapshot, made in self.snapshot_times().items() if snapshot not in kept]
 
@@ -149,7 +151,7 @@ class LakeTable:
 
     @property
     def identity(self) -> tuple[str, int]:
-        """Which table it is, and which of its schemas it has now."""
+        """The table's location and the id of the schema that it has now."""
         return str(self._table.location()), int(self._table.schema().schemaId())
 
     @property
@@ -164,7 +166,7 @@ class LakeTable:
 
     @property
     def rows(self) -> int:
-        """Those of its data files, deleted ones included."""
+        """The rows of its data files, deleted ones included."""
         return int(self.summary.get("total-records", 0))
 
     @property
@@ -177,7 +179,10 @@ class LakeTable:
         }
 
     def may_hold(self, between: Mapping[str, tuple[Any, Any]]) -> bool:
-        """Whether it may have rows with a value between two in each of these columns, by the bounds of its files."""
+        """Return whether the table may have rows with a value between two in each of these columns.
+
+        The bounds of its files tell.
+        """
         expressions = self.jvm.org.apache.iceberg.expressions.Expressions
         condition = expressions.alwaysTrue()
         for column, (low, high) in between.items():
@@ -228,9 +233,10 @@ class LakeTable:
         self.refresh()
 
     def commit_nothing(self, summary: Mapping[str, str], tidy: bool = False, validator: Any = None) -> None:
-        """Commit a snapshot that changes no row and carries ``summary``. ``tidy``: it leaves delete files out which no
-        data file needs any more, and merges manifests where there are many. ``validator``: Iceberg's
-        SnapshotAncestryValidator, which says whether it may be laid over what is there.
+        """Commit a snapshot that changes no row and carries ``summary``.
+
+        ``tidy``: it leaves delete files out which no data file needs any more, and merges manifests where there are
+        many. ``validator``: Iceberg's SnapshotAncestryValidator, which says whether it may be laid over what is there.
         """
         append = self._table.newAppend() if tidy else self._table.newFastAppend()
         if validator is not None:
@@ -242,7 +248,7 @@ class LakeTable:
         append.commit()
 
     def summaries(self) -> Iterator[dict[str, str]]:
-        """Snapshot summaries from the current snapshot back along its ancestors."""
+        """Yield snapshot summaries from the current snapshot back along its ancestors."""
         snapshot = self._head
         while snapshot is not None:
             yield self.summary_of(snapshot)
@@ -251,13 +257,13 @@ class LakeTable:
 
 
 def _entries(jvm: Any, java_map: Any) -> dict[str, str]:
-    """A Java map of texts, by one call."""
+    """Return a Java map of texts as a dictionary, by one call."""
     found: dict[str, str] = json.loads(jvm.com.fasterxml.jackson.databind.ObjectMapper().writeValueAsString(java_map))
     return found
 
 
 def strings(jvm: Any, *values: str) -> Any:
-    """A Java array."""
+    """Return a Java array of texts."""
     array = jvm.java.lang.reflect.Array.newInstance(jvm.java.lang.Class.forName("java.lang.String"), len(values))
     for index, value in enumerate(values):
         array[index] = value

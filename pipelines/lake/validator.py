@@ -28,6 +28,6 @@ class AncestryValidator:
         return self._why
 
     class Java:
-        """What py4j needs to know."""
+        """The Java interface that this implements, for py4j."""
 
         implements: ClassVar = ["org.apache.iceberg.SnapshotAncestryValidator"]

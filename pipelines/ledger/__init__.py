@@ -1,1 +1,1 @@
-"""What of a topic is in a table, written in the table's own history."""
+"""Record how much of a topic is in a table, in the table's own history."""

@@ -1,4 +1,4 @@
-"""What of a topic is already in a table, kept in the table's own history.
+"""The ledger: how much of a topic is already in a table, recorded in the table's own history.
 
 Each of our commits carries, in its snapshot summary, the offsets it accounts for, what became of them, and the position
 it reaches: the data and the record of the data are one commit, so neither can exist without the other. A batch that
@@ -36,7 +36,7 @@ BROKEN = "lakehouse.broken"
 
 @dataclass(frozen=True)
 class Counts:
-    """What became of the records of a range of offsets. Each record is one of these.
+    """The counts of a range's records, by what became of them. Each record is one of these.
 
     ``merged``: the newest of its key in the batch; without a key, any change. ``superseded``: a newer event of its key,
     or a truncate, came in the same batch. ``dead_lettered``, ``tombstones`` (records without a value) and ``truncates``
@@ -51,7 +51,7 @@ class Counts:
 
     @property
     def records(self) -> int:
-        """All of them. The offsets of a range that aren't records are markers of transactions."""
+        """The number of all records. The offsets of a range that aren't records are markers of transactions."""
         return sum(asdict(self).values())
 
     def __add__(self, other: Self) -> "Counts":
@@ -76,7 +76,7 @@ class Ledger:
     resynced: int | None = None
 
     def after(self, ranges: Ranges, truncated: int | None = None) -> "Ledger":
-        """The ledger once ``ranges`` (partition to first offset and next offset) are in the table."""
+        """Return the ledger once ``ranges`` (partition to first offset and next offset) are in the table."""
         positions = dict(self.positions)
         for partition, (_, following) in ranges.items():
             positions[partition] = max(following, positions.get(partition, 0))
@@ -84,27 +84,31 @@ class Ledger:
         return replace(self, positions=positions, truncated=max(known, default=None))
 
     def reaches(self, positions: Positions) -> bool:
-        """Whether everything below ``positions`` is in the table."""
+        """Return whether everything below ``positions`` is in the table."""
         return all(self.positions.get(partition, 0) >= offset for partition, offset in positions.items())
 
     def up_to(self, ends: Positions) -> dict[int, tuple[int, int]]:
-        """What lies between the table's positions and ``ends``. A partition without a position begins at 0."""
+        """Return what lies between the table's positions and ``ends``. A partition without a position begins at 0."""
         return non_empty({partition: (self.positions.get(partition, 0), end) for partition, end in ends.items()})
 
     def pending(self, ranges: Ranges) -> dict[int, tuple[int, int]]:
-        """The part of ``ranges`` that isn't in the table yet."""
+        """Return the part of ``ranges`` that isn't in the table yet."""
         return non_empty({p: (max(start, self.positions.get(p, 0)), end) for p, (start, end) in ranges.items()})
 
     def skipped(self, ranges: Ranges) -> dict[int, tuple[int, int]]:
-        """What would never be read if the table went on with ``ranges``: the offsets between its positions and them."""
+        """Return the offsets between the table's positions and ``ranges``.
+
+        They would never be read if the table went on with ``ranges``.
+        """
         return self.up_to({partition: start for partition, (start, _) in ranges.items()})
 
 
 @dataclass(frozen=True)
 class Total:
-    """What a run of commits accounts for, together. ``spans``: by partition from the first offset to the one after the
-    last; ``counts`` is of ``offsets`` of them, ``lost`` of which Kafka lost. ``uncounted``: how many of the ``commits``
-    are of a release that didn't count.
+    """The total of a run of commits.
+
+    ``spans``: by partition from the first offset to the one after the last; ``counts`` is of ``offsets`` of them,
+    ``lost`` of which Kafka lost. ``uncounted``: how many of the ``commits`` are of a release that didn't count.
     """
 
     spans: dict[int, tuple[int, int]] = field(default_factory=dict)
@@ -115,7 +119,7 @@ class Total:
     counts: Counts = field(default_factory=Counts)
 
     def after(self, commit: "Commit") -> "Total":
-        """The total once ``commit`` has come."""
+        """Return the total with one more ``commit``."""
         spans = dict(self.spans)
         for partition, (start, end) in commit.offsets.items():
             first, last = spans.get(partition, (start, end))
@@ -129,9 +133,10 @@ class Total:
 
 @dataclass(frozen=True)
 class Commit:
-    """One commit's entry in the ledger. ``counts`` None: written by a release that didn't count. ``lost``: those of its
-    offsets that Kafka lost before they were read, which a resync made up for. ``total``: what everything up to it comes
-    to, with this, where it says so.
+    """One commit's entry in the ledger.
+
+    ``counts``: None: written by a release that didn't count. ``lost``: those of its offsets that Kafka lost before they
+    were read, which a resync made up for. ``total``: what everything up to it comes to, with this, where it says so.
     """
 
     batch: int
@@ -142,7 +147,7 @@ class Commit:
 
 
 def read_ledger(summaries: Iterable[Mapping[str, str]]) -> Ledger:
-    """The ledger from snapshot summaries, newest first: that of the newest commit which has one."""
+    """Return the ledger from snapshot summaries, newest first: that of the newest commit which has one."""
     for summary in summaries:
         if POSITIONS in summary:
             positions = parse_positions(summary[POSITIONS])
@@ -154,7 +159,7 @@ def read_ledger(summaries: Iterable[Mapping[str, str]]) -> Ledger:
 
 
 def commit_entries(summaries: Iterable[Mapping[str, str]]) -> list[Commit]:
-    """The entries of snapshot summaries, in the order given; summaries without one (compaction's) are left out."""
+    """Return the entries of snapshot summaries, in the order given; one without an entry (compaction's) is left out."""
     return [
         Commit(
             batch=int(summary[BATCH]),
@@ -169,13 +174,14 @@ def commit_entries(summaries: Iterable[Mapping[str, str]]) -> list[Commit]:
 
 
 def add_up(history: Iterable[Commit]) -> Total:
-    """What the entries of a table's history, oldest first, come to, with what is expired and told by a total."""
+    """Return the total of a table's entries, oldest first, with what has expired and is told by a total."""
     return reduce(lambda before, commit: commit.total or before.after(commit), history, Total())
 
 
 def newest_entries(summaries: Iterable[Mapping[str, str]]) -> list[Commit]:
-    """The entries of snapshot summaries, newest first, back to the newest one with a total, as far as there is one; in
-    the order of :func:`commits`, oldest first.
+    """Return the entries back to the newest one with a total, as far as there is one, oldest first.
+
+    ``summaries``: newest first.
     """
     needed: list[Mapping[str, str]] = []
     for summary in summaries:
@@ -186,7 +192,7 @@ def newest_entries(summaries: Iterable[Mapping[str, str]]) -> list[Commit]:
 
 
 def ledger_problems(history: Iterable[Commit], complete: bool) -> list[str]:
-    """Gaps, overlaps and counts that don't add up, in the entries of a table's history, oldest first.
+    """List gaps, overlaps and counts that don't add up, in the entries of a table's history, oldest first.
 
     ``complete``: the history begins with the table's first commit, so that the first entry must begin at offset 0.
     """
@@ -218,8 +224,10 @@ def entry_summary(
     pipeline: str, batch: int, ranges: Ranges, reached: Ledger, counts: Counts, lost: Ranges | None = None,
     total: Total | None = None, broken: Mapping[str, int] | None = None,
 ) -> dict[str, str]:  # fmt: skip
-    """The properties of the commit that accounts for ``ranges``, of which Kafka had ``lost`` some; ``reached`` is the
-    ledger after it, and ``total`` what all commits come to, with this one. ``broken``: see ``BROKEN``.
+    """Return the summary of the commit that accounts for ``ranges``.
+
+    ``lost``: the offsets of them that Kafka had lost. ``reached``: the ledger after the commit. ``total``: what all
+    commits come to, with this one. ``broken``: see ``BROKEN``.
     """
     properties = {
         PIPELINE: pipeline,

@@ -1,4 +1,4 @@
-"""An optimistic concurrency check: what goes on from a table's ledger is tied to what the ledger said.
+"""Check optimistically that a table's ledger hasn't moved: what goes on from it is tied to what it said.
 
 So nothing is accounted for twice if a second mirror has committed to the table meanwhile. See
 infra/decisions/017-one-mirror-a-source.md.
@@ -24,5 +24,5 @@ def checked_snapshot(table: LakeTable, known: Ledger) -> int | None:
 
 
 def ledger_guard(table: LakeTable, known: Ledger) -> AncestryValidator:
-    """Return what lets a commit be laid only over a snapshot whose ledger says what is ``known``."""
+    """Return a validator by which a commit is laid only over a snapshot whose ledger says what is ``known``."""
     return AncestryValidator(table, lambda summaries: read_ledger(summaries) == known, MOVED)

@@ -2,7 +2,7 @@
 
 A resync says, for a topic: from ``start`` on, up to ``end``, every row that the source has is in the topic anew, or a
 change of it is. So once a table has reached ``end``, a row that was last written by a record before ``start`` isn't in
-the source any more, and goes. That stays true, whatever is read again and however often.
+the source any more, and is deleted. That stays true, whatever is read again and however often.
 
 `lakehouse resync` writes both facts into a table of the lake, the first before anything is read again.
 """
@@ -22,8 +22,10 @@ from pipelines.ledger.rows import written_before
 
 @dataclass(frozen=True)
 class Resync:
-    """``start``: how far the topic reached before anything was read again; ``end``: how far it did once all was. None:
-    it isn't yet, or never will be (its command was ended).
+    """One resync of a topic.
+
+    ``start``: how far the topic reached before anything was read again; ``end``: how far it did once all was. None: it
+    isn't yet, or never will be (its command was ended).
     """
 
     id: str
@@ -36,13 +38,13 @@ class Resync:
         return written_before(self.start)
 
     def split(self, ranges: Ranges) -> tuple[Ranges, Ranges]:
-        """The parts of ``ranges`` before and after the start."""
+        """Return the parts of ``ranges`` before and after the start."""
         first = {p: (start, min(end, max(start, self.start.get(p, 0)))) for p, (start, end) in ranges.items()}
         rest = {p: (first[p][1], end) for p, (_, end) in ranges.items()}
         return non_empty(first), non_empty(rest)
 
     def begun(self, reached: Ledger) -> Ledger:
-        """The ledger of a table that has reached the start.
+        """Return the ledger of a table that has reached the start.
 
         What it has truncated says nothing of what comes now: log positions may begin anew. Unless it has come further
         already, when records of other partitions may still be from before a truncate.
@@ -52,21 +54,23 @@ class Resync:
         return replace(reached, truncated=truncated, partitions=len(self.start), resync=self.id, resynced=None)
 
     def runs(self, ledger: Ledger) -> bool:
-        """Whether it has begun in a table with this ledger, and hasn't ended."""
+        """Return whether it has begun in a table with this ledger, and hasn't ended."""
         return ledger.resync == self.id and ledger.resynced is None
 
     def ends(self, reached: Ledger) -> bool:
-        """Whether everything that is still in the source has been read again."""
+        """Return whether everything that is still in the source has been read again."""
         return self.end is not None and self.runs(reached) and reached.reaches(self.end)
 
     def awaited_by(self, ledger: Ledger) -> bool:
-        """Whether a table with this ledger has something left to do for it."""
+        """Return whether a table with this ledger has something left to do for it."""
         return ledger.resync != self.id or (self.end is not None and ledger.resynced is None)
 
 
 def check_partitions(topic: str, ledger: Ledger, count: int, resync: Resync | None) -> int:
-    """``count``, the number of the topic's partitions, unless it has grown: keys may have moved, and two partitions
-    have no order. Raises StopPipeline; but not where a resync begins with as many.
+    """Return how many partitions the topic had by its ledger; ``count``, how many it has, where the ledger doesn't say.
+
+    Raises StopPipeline if it has more now: keys may have moved, and two partitions have no order. But not where a
+    resync begins with as many.
     """
     known = ledger.partitions or count
     if count > known and (resync is None or len(resync.start) < count):
@@ -91,7 +95,7 @@ def check_lost(topic: str, lost: Ranges, resync: Resync | None) -> None:
 
 
 def remove_stale(session: SparkSession, table: LakeTable, resync: Resync) -> int:
-    """Delete the rows that weren't read again, and say how many. Repeatable."""
+    """Delete the rows that weren't read again, and return how many. Repeatable."""
     found = session.table(table.sql_name).where(resync.stale).count()
     if found:
         session.sql(f"DELETE FROM {table.sql_name} WHERE {resync.stale}")
@@ -111,7 +115,7 @@ class Resyncs:
         self._newest: dict[str, Resync] = {}
 
     def refresh(self) -> bool:
-        """Look again, if anything has come since; whether it has."""
+        """Look again, if anything has come since; return whether it has."""
         table = self._lake.table(NAMESPACE, RESYNCS)
         if table is None or table.snapshot_id == self._seen:
             return False
@@ -126,5 +130,5 @@ class Resyncs:
         return True
 
     def of(self, topic: str) -> Resync | None:
-        """The newest one of the topic."""
+        """Return the newest resync of the topic."""
         return self._newest.get(topic)

@@ -1,4 +1,4 @@
-"""A table, and how much of its topic it holds: what its ledger says, and what was read beyond that."""
+"""One table's ledger: what it says, and what this process has read beyond that."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -16,7 +16,7 @@ Write = Callable[[Mapping[str, str]], None]
 
 
 class TableLedger:
-    """The table of one topic, which every commit of ours makes an entry in. Used by one thread at a time.
+    """The table of one topic, with its ledger: every commit of ours is an entry in it. Used by one thread at a time.
 
     ``namespace``, ``name``: the table's in the lake. ``partitions``: how many the topic has, for a table whose ledger
     doesn't say.
@@ -29,7 +29,7 @@ class TableLedger:
         self.forget()
 
     def forget(self) -> None:
-        """Know nothing any more, as at first."""
+        """Forget everything, as at first."""
         self.table: LakeTable | None = None
         self.partitions = 0
         # Of what the schema log said then, everything that what is read next comes after is in the table.
@@ -58,12 +58,12 @@ class TableLedger:
 
     @property
     def known(self) -> Ledger:
-        """What the table's ledger says."""
+        """The ledger as the table has it."""
         return self._ledger or Ledger()
 
     @property
     def reached(self) -> Ledger:
-        """The ledger as it would be if everything that was read had been told."""
+        """The ledger as it would be if everything that was read had been committed."""
         return self.known.after({partition: (0, end) for partition, end in self._read.items()}, self._truncated)
 
     def read_through(self, ranges: Ranges) -> None:
@@ -109,7 +109,7 @@ class TableLedger:
     def commit_state(self, reached: Ledger, batch: int, balanced: bool = False) -> None:
         """Commit an entry without data that brings the ledger to ``reached``. There is a table.
 
-        ``balanced``: the entry tells the total of the table's history, of which the older part may be expired then.
+        ``balanced``: the entry has the total of the table's history, of which the older part may be expired then.
         """
         assert self.table is not None
         offsets = self.known.up_to(reached.positions)

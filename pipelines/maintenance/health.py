@@ -1,4 +1,4 @@
-"""Health: what a table's metadata says of the cost to read it. Reads no data."""
+"""The health of a table: what its metadata says of the cost to read it. Reads no data."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -13,9 +13,11 @@ SMALLEST_TARGET = 16 * MIB
 
 @dataclass(frozen=True)
 class Health:
-    """A table's current snapshot: ``records`` in its data files, of which ``deleted`` are deleted; its files, ``bytes``
-    in all; how many snapshots are kept, and how many manifests the current one has. ``parts``: the same of each
-    partition, in a table that has some.
+    """The size of a table's current snapshot, in rows, files and bytes.
+
+    ``records``: rows in its data files, of which ``deleted`` are deleted; ``bytes``: of all its files; ``snapshots``:
+    how many are stored; ``manifests``: how many the current one has. ``parts``: the health of each partition, in a
+    table that has some.
     """
 
     records: int = 0
@@ -29,7 +31,7 @@ class Health:
 
     @property
     def files(self) -> int:
-        """Data and delete files."""
+        """The number of data and delete files."""
         return self.data_files + self.delete_files
 
     @property
@@ -38,21 +40,23 @@ class Health:
         return min(1.0, self.deleted / self.records) if self.records else 0.0
 
     def target_bytes(self, largest: int) -> int:
-        """The size to pack files to: ``largest``, or less in a small table, so that little of it is rewritten for a
-        change of its newest part. Of a table with partitions, by the largest of these.
+        """Return the size to pack files to: ``largest``, or less in a small table.
+
+        So little of a small table is rewritten for a change of its newest part. Of a table with partitions the largest
+        one decides.
         """
         if self.parts:
             return max(part.target_bytes(largest) for part in self.parts)
         return max(SMALLEST_TARGET, min(largest, self.bytes // FILES_BEFORE_FULL_SIZE))
 
     def fewest_files(self, largest: int) -> int:
-        """How many files of that size hold the rows that there are."""
+        """Return how many files of that size hold the rows that there are."""
         if self.parts:
             return sum(part.fewest_files(largest) for part in self.parts)
         return max(1, math.ceil(self._live_bytes / self.target_bytes(largest)))
 
     def scan_cost(self, largest: int) -> float:
-        """What reading the table is estimated to cost, as a multiple of what it would cost freshly rewritten."""
+        """Return the estimated cost of reading the table, as a multiple of what it would cost freshly rewritten."""
         return (self.bytes + OPEN_BYTES * self.files) / (self._live_bytes + OPEN_BYTES * self.fewest_files(largest))
 
     @property
@@ -63,8 +67,10 @@ class Health:
 def health(
     summary: Mapping[str, str], snapshots: int, manifests: int, parts: Iterable[Mapping[str, int]] = ()
 ) -> Health:
-    """From the summary of a table's current snapshot ({}: it has none), how many of them and of its manifests there
-    are, and of a table with partitions the rows of its metadata table ``partitions``.
+    """Return the health of a table, from its metadata.
+
+    ``summary``: of its current snapshot ({}: it has none). ``snapshots``, ``manifests``: how many there are. ``parts``:
+    of a table with partitions the rows of its metadata table ``partitions``.
     """
     totals = {
         "records": "records", "deleted": "position-deletes", "data_files": "data-files",

@@ -1,4 +1,4 @@
-"""Keeper: looks at a table from time to time, and does what it needs. See infra/decisions/024."""
+"""Look at a table from time to time, and do what it needs. See infra/decisions/024-maintenance.md."""
 
 import json
 import time
@@ -45,7 +45,7 @@ class Task:
     seconds: float
 
     def told(self) -> dict[str, object]:
-        """What a line of the log says of it."""
+        """Return what a line of the log says of it."""
         return {
             "removed": self.done.removed, "added": self.done.added, "bytes": self.done.bytes,
             "files": [self.before.files, self.after.files],
@@ -67,8 +67,9 @@ class Keeper:
     def due(
         self, table: LakeTable | None, session: SparkSession, asked: Asked = Asked.NOTHING, arrived: bool = False
     ) -> list[Due]:
-        """What the table needs, as it was when it was looked up; or what a person has ``asked`` for. ``arrived``: a
-        backlog has just come into it.
+        """Return what the table needs, as it was when it was looked up; or what a person has ``asked`` for.
+
+        ``arrived``: a backlog has just come into it.
         """
         now = round(self.clock() * 1000)
         if table is None or table.snapshot_id is None:
@@ -95,8 +96,10 @@ class Keeper:
         self, due: Due, table: LakeTable, session: SparkSession, before_expiry: Callable[[], None],
         arrived: bool = False,
     ) -> Task:  # fmt: skip
-        """Do one task; ``before_expiry`` keeps what is known from the snapshots that will go. ``arrived``: as for
-        :meth:`due`. Raises what Iceberg raises; the table is as it was then, or as if the task had been done.
+        """Do one task.
+
+        ``before_expiry`` records what is known from the snapshots that will expire. ``arrived``: as for :meth:`due`.
+        Raises what Iceberg raises; the table is as it was then, or as if the task had been done.
         """
         started = time.monotonic()
         before, now = _health(session, table), round(self.clock() * 1000)
@@ -127,17 +130,17 @@ class Keeper:
         return Task(name, due, done, before, after, time.monotonic() - started)
 
     def _policy(self, arrived: bool) -> Upkeep:
-        """By which it is decided what is compacted."""
+        """Return the policy by which it is decided what is compacted."""
         return after_backlog(self.policy) if arrived else self.policy
 
     def _order(self, table: LakeTable) -> list[Term]:
-        """What the rewritten files of a table are sorted by."""
+        """Return what the rewritten files of a table are sorted by."""
         if self.layout.sort is not None:
             return self.layout.sort_terms
         return [Term("identity", key) for key in _keys(table)] if self.policy.sort == "key" else []
 
     def _telling(self, table: LakeTable) -> list[str]:
-        """The columns whose values are counted."""
+        """Return the columns whose values are counted."""
         return counted_columns(_keys(table), self.layout, table.column_types)
 
 

@@ -1,4 +1,4 @@
-"""Plan: what a table needs now, and why."""
+"""Plan what a table needs now, and why."""
 
 from bisect import bisect_left
 from collections.abc import Collection, Container, Iterable
@@ -22,7 +22,7 @@ HOUR = 60 * MINUTE
 
 
 class Asked(Enum):
-    """What a person has asked for: what is due, everything whether it is due or not, or a purge."""
+    """A request of a person: what is due, everything whether it is due or not, or a purge."""
 
     NOTHING = "nothing"
     DUE = "due"
@@ -40,8 +40,10 @@ class Due:
 
 
 def compaction(policy: Upkeep, found: Health, files_before: int) -> Due | None:
-    """Of a table with partitions, as soon as one of these needs it. ``files_before``: how many files the last
-    compaction had left, which another one wouldn't make fewer.
+    """Return whether, and why, a table is to be compacted; None: it isn't.
+
+    One with partitions is, as soon as one of these needs it. ``files_before``: how many files the last compaction had
+    left, which another one wouldn't make fewer.
     """
     if found.parts:
         needing = [due for part in found.parts if (due := compaction(policy, part, 0)) is not None]
@@ -60,8 +62,9 @@ def compaction(policy: Upkeep, found: Health, files_before: int) -> Due | None:
 
 
 def deletes(found: Health, granularity: str | None) -> Due | None:
-    """``granularity``: the table's own. It is kept while the number of files is between half of what is too many and
-    that.
+    """Return whether, and why, deletes are to be laid out the other way; None: they aren't.
+
+    ``granularity``: the table's own. It stays while the number of files is between half of what is too many and that.
     """
     most = max((part.data_files for part in found.parts), default=found.data_files)
     wanted = (
@@ -72,20 +75,23 @@ def deletes(found: Health, granularity: str | None) -> Due | None:
 
 
 def manifests(policy: Upkeep, found: Health, before: int) -> Due | None:
-    """``before``: how many the last rewriting had left."""
+    """Return whether, and why, manifests are to be rewritten. ``before``: how many the last rewriting had left."""
     if found.manifests - before < policy.manifests:
         return None
     return Due(MANIFESTS, f"its files are listed in {found.manifests} manifests")
 
 
 def counted_columns(keys: Iterable[str], layout: Layout, there: Container[str]) -> list[str]:
-    """The columns whose values are counted: those that rows are found by, of the columns that are ``there``."""
+    """Return the columns whose values are counted: those that rows are found by, of the columns that are ``there``."""
     laid_out = [Term.parse(text).column for text in (*(layout.partition or ()), *(layout.sort or ()))]
     return [name for name in dict.fromkeys([*keys, *laid_out]) if name in there]
 
 
 def statistics(policy: Upkeep, found: Health, counted: int | None, now: int) -> Due | None:
-    """``counted``: when the snapshot was made of which values were counted last; None: never. In milliseconds."""
+    """Return whether, and why, values are to be counted.
+
+    ``counted``: when the snapshot was made of which they were counted last, in milliseconds as ``now`` is; None: never.
+    """
     if found.bytes < policy.statistics_mib * MIB:
         return None
     if counted is None:
@@ -95,7 +101,10 @@ def statistics(policy: Upkeep, found: Health, counted: int | None, now: int) -> 
 
 
 def expiry(policy: Upkeep, times: Collection[int], now: int) -> Due | None:
-    """``times``: when the snapshots were made that no tag keeps, and ``now``, in milliseconds."""
+    """Return whether, and why, snapshots are to expire.
+
+    ``times``: when the snapshots were made that no tag keeps, and ``now``, in milliseconds.
+    """
     since = keeps_since(policy, times, now)
     old = bisect_left(sorted(times)[: -policy.snapshots], since)
     if old < policy.snapshots:
@@ -107,13 +116,13 @@ def expiry(policy: Upkeep, times: Collection[int], now: int) -> Due | None:
 
 
 def keeps_since(policy: Upkeep, times: Collection[int], now: int) -> int:
-    """Since when every snapshot is kept, in milliseconds as ``times`` and ``now`` are."""
+    """Return since when every snapshot is kept, in milliseconds as ``times`` and ``now`` are."""
     newest = sorted(times)[-policy.most_snapshots :]
     since = now - policy.every_snapshot_minutes * MINUTE
     return max(since, newest[0]) if len(newest) == policy.most_snapshots else since
 
 
 def tag(tags: Collection[str], now: int) -> str | None:
-    """The name of the tag that keeps the current snapshot for longer than the others; None: this hour has one."""
+    """Return the name of the tag that keeps the current snapshot longer than the others; None: this hour has one."""
     name = datetime.fromtimestamp(now / 1000, UTC).strftime("hour-%Y%m%dT%H")
     return None if name in tags else name

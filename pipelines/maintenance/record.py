@@ -1,4 +1,4 @@
-"""Record: what was done for which table, and what people ask for, in two tables of the lake."""
+"""The record of what was done for which table, and of what people request, in two tables of the lake."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -27,14 +27,14 @@ _COLUMNS = "table string, task string, why string, at timestamp, seconds double,
 
 
 class Record:
-    """The table of what was done. Rows are kept until ``flush``, so that it isn't one more table of small files."""
+    """The table of what was done. Rows are collected until ``flush``, so that it isn't a table of small files too."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._session, self._lake = spark.newSession(), Lake(spark)
         self._rows: list[tuple[object, ...]] = []
 
     def done(self, task: Task, request: str | None) -> None:
-        """A task was done."""
+        """Note that a task was done."""
         self._rows.append((
             task.table, task.due.task, task.due.why, datetime.now(UTC), task.seconds, task.done.removed,
             task.done.added, task.done.bytes, task.before.files, task.after.files, task.before.snapshots,
@@ -42,17 +42,17 @@ class Record:
         ))  # fmt: skip
 
     def failed(self, table: str, due: Due, error: str, request: str | None) -> None:
-        """A task was not done."""
+        """Note that a task failed."""
         nothing = [None] * 8
         self._rows.append((table, due.task, due.why, datetime.now(UTC), *nothing, request, error))
 
     def answered(self, table: str, request: "Request") -> None:
-        """Everything was done that a request asked for, or tried."""
+        """Note that everything a request asked for was done, or tried."""
         nothing = [None] * 8
         self._rows.append((table, ANSWERED, None, datetime.now(UTC), *nothing, request.id, None))
 
     def flush(self) -> None:
-        """Write what is new, in one commit. Raises what Spark raises; the rows are kept then."""
+        """Write what is new, in one commit. Raises what Spark raises; the rows stay then."""
         if not self._rows:
             return
         if self._lake.table(NAMESPACE, MAINTENANCE) is None:
@@ -64,7 +64,7 @@ class Record:
 
 @dataclass(frozen=True)
 class Request:
-    """What a person has asked for a table (``namespace.name``)."""
+    """A person's request for a table (``namespace.name``)."""
 
     id: str
     table: str
@@ -72,7 +72,7 @@ class Request:
 
 
 class Requests:
-    """What people have asked for and isn't done, as of the last ``refresh``."""
+    """The requests that aren't done, as of the last ``refresh``."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._session, self._lake = spark.newSession(), Lake(spark)
@@ -81,7 +81,7 @@ class Requests:
         self._open: dict[str, Request] = {}
 
     def refresh(self) -> None:
-        """Look again, if anything has come since. What was asked long ago is left alone."""
+        """Look again, if anything has come since. What was requested long ago is left alone."""
         table = self._lake.table(NAMESPACE, MAINTENANCE_REQUESTS)
         if table is None or table.snapshot_id == self._seen:
             return
@@ -98,15 +98,15 @@ class Requests:
         self._seen = table.snapshot_id
 
     def of(self, table: str) -> Request | None:
-        """What is asked for a table."""
+        """Return the request for a table, if there is one."""
         return self._open.get(table)
 
     def tables(self) -> set[str]:
-        """Those for which something is asked."""
+        """Return the tables for which there is a request."""
         return set(self._open)
 
     def close(self, request: Request) -> None:
-        """It is dealt with."""
+        """Note that a request is dealt with."""
         self._taken.add(request.id)
         self._open.pop(request.table, None)
 

@@ -1,4 +1,4 @@
-"""Rounds: in the pause after a batch, the tables that may need upkeep are looked at, those first that need it most."""
+"""Look, in the pause after a batch, at the tables that may need upkeep, those first that need it most."""
 
 import time
 from collections import Counter
@@ -64,12 +64,14 @@ class Maintenance:
         self._written = self._asked = self._kept = clock()
 
     def committed(self, topic: str) -> None:
-        """A table has one more commit."""
+        """Note that a table has one more commit."""
         self._commits[topic] += 1
 
     def run(self, tables: Mapping[str, MaintainedTable], batch: int, until: float, arrived: bool = False) -> None:
-        """Do what is due, as long as it is before ``until`` by the clock. ``arrived``: a backlog has just been caught
-        up with, which leaves much to do. Raises nothing: what fails is told and tried again another time.
+        """Do what is due, as long as it is before ``until`` by the clock.
+
+        ``arrived``: a backlog has just been caught up with, which leaves much to do. Raises nothing: what fails is
+        logged and tried again another time.
         """
         try:
             self._run(tables, batch, until, arrived)
@@ -98,7 +100,10 @@ class Maintenance:
             self._written = self._clock()
 
     def _due(self, topic: str, until: float, worked: bool) -> bool:
-        """``worked``: another table was worked on in this round; without time left a batch comes before the next."""
+        """Return whether a table is to be looked at now.
+
+        ``worked``: another table was worked on in this round; without time left a batch comes before the next.
+        """
         now = self._clock()
         if now >= until:
             return not worked and self._commits[topic] >= OVERDUE
@@ -107,7 +112,7 @@ class Maintenance:
         return soon or now - self._looked.setdefault(topic, now) > LOOK_EVERY_SECONDS
 
     def _look(self, topic: str, mirror: MaintainedTable, batch: int, arrived: bool) -> bool:
-        """Look at a table, and do what it needs. Whether there was anything to do."""
+        """Look at a table, and do what it needs. Return whether there was anything to do."""
         self._commits[topic], self._looked[topic] = 0, self._clock()
         if topic not in self._keepers:
             table = mirror.source_table
@@ -129,7 +134,7 @@ class Maintenance:
         return bool(needed)
 
     def _look_at_own(self, name: str) -> None:
-        """The same for a table of the mirror's own."""
+        """Look at a table of the mirror's own, and do what it needs."""
         table, full_name = Lake(self._session).table(NAMESPACE, name), f"{NAMESPACE}.{name}"
         request = self._requests.of(full_name)
         asked_by, asked = (None, Asked.NOTHING) if request is None else (request.id, request.asked)

@@ -1,5 +1,7 @@
-"""Work: the tasks themselves, through Iceberg's own actions. Killed at any moment, each leaves at most files that no
-snapshot knows, which the removal of orphans deletes once they are old.
+"""Do the tasks of upkeep, through Iceberg's own actions.
+
+Killed at any moment, each leaves at most files that no snapshot knows, which the removal of orphans deletes once they
+are old.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -28,8 +30,9 @@ COUNTED = "lakehouse-statistics"
 
 @dataclass(frozen=True)
 class Done:
-    """What a task did: files and bytes (or snapshots) that went, and came in their place. ``left``: it was a piece of
-    what is to be done, and there is more.
+    """The result of a task: files and bytes (or snapshots) that were removed, and added in their place.
+
+    ``left``: it was a piece of what is to be done, and there is more.
     """
 
     removed: int = 0
@@ -47,12 +50,13 @@ def compact(
     session: SparkSession, table: LakeTable, policy: Upkeep, found: Health, order: Sequence[Term],
     extra: Mapping[str, object] | None = None, piece: int | None = PIECE_BYTES,
 ) -> Done:  # fmt: skip
-    """Pack small files together, sorted by ``order``, and write files anew of which much is deleted, in one commit; of
-    these, as far as they aren't small, about so many bytes as a ``piece`` has (None: all), and one file at least.
-    ``extra``: options of Iceberg's action beyond these. A table that says nothing of how it is read in parts gets what
-    new tables have first.
+    """Pack small files together, and rewrite files of which much is deleted, sorted by ``order``, in one commit.
 
-    Of which file a row was deleted Iceberg's action doesn't see where deletes are together. So where there are many of
+    Of the files that aren't small, about so many bytes are rewritten as a ``piece`` has (None: all), and one file at
+    least. ``extra``: options of Iceberg's action beyond these. A table that says nothing of how it is read in parts
+    gets what new tables have first.
+
+    Where deletes are together, Iceberg's action doesn't see of which file a row was deleted. So where there are many of
     them they are laid out by file before it, and together again after it, in commits of their own.
     """
     if unsaid := READING.keys() - table.properties.keys():
@@ -110,7 +114,7 @@ def _threshold(files: list[tuple[float, int]], share: float, piece: int) -> floa
 
 
 def lay_out_deletes(session: SparkSession, table: LakeTable) -> Done:
-    """From now on the positions of deleted rows are kept the other way, and those that there are from now on, too."""
+    """Lay out the positions of deleted rows the other way, those that there are and those of later commits."""
     table.set_properties({DELETE_GRANULARITY: BY_FILE if table.deletes_together else BY_PARTITION})
     table.refresh()
     return _done(TableActions(session, table).rewrite_position_deletes({"rewrite-all": "true"}))

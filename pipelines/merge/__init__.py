@@ -1,1 +1,1 @@
-"""Admitted changes become one commit's write: fold, prune, choose a strategy, write."""
+"""Turn admitted changes into one commit's write: fold, prune, choose a strategy, write."""

@@ -1,4 +1,4 @@
-"""New keys are appended: nothing has to be planned, shuffled and sorted to be joined with the table.
+"""Append the rows of new keys: nothing has to be planned, shuffled and sorted to be joined with the table.
 
 A batch's changes may all be of rows that their table doesn't have yet, as those of a snapshot are, or those of a table
 that is only ever added to. See infra/decisions/057-new-rows-appended.md.

@@ -1,4 +1,4 @@
-"""What a merge is given, how it is to write, and what it hands on to the commit."""
+"""The values of a merge: what it is given, how it is to write, and what it hands on to the commit."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,9 +20,9 @@ class MergeInput:
     """A batch's changes that can be merged into its table, which has their columns by now.
 
     ``good``: change rows without a problem, without truncates and what a truncate made void; ``stats``, ``request``:
-    see :mod:`pipelines.changes.stats`. ``truncated``: rows of the table that are older than this log position go; None:
-    no truncate is among the changes. ``resynced_from``: where a running resync began to read rows again. ``complete``:
-    ``good`` has every live row, and none is overtaken but by another of its key.
+    see :mod:`pipelines.changes.stats`. ``truncated``: rows of the table that are older than this log position are
+    deleted; None: no truncate is among the changes. ``resynced_from``: where a running resync began to read rows again.
+    ``complete``: ``good`` has every live row, and none is overtaken but by another of its key.
     """
 
     batch: TopicBatch
@@ -47,7 +47,7 @@ class MergeInput:
 
 @dataclass(frozen=True)
 class Strategy:
-    """How one batch's changes are written (see :mod:`pipelines.merge.strategy`).
+    """The strategy by which one batch's changes are written (see :mod:`pipelines.merge.strategy`).
 
     ``writer``: which of the writers takes them. ``fold_positions``: of each key the newest position is found first,
     then its row; else whole rows are folded. ``prune``: rows of the table that no change concerns are left out.

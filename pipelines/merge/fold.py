@@ -1,7 +1,7 @@
-"""Fold: the newest state of each key in a batch of change rows.
+"""Fold change rows to the newest state of each key.
 
 The Kafka offset orders (one key, one partition). A value that PostgreSQL left out of an update because it hadn't
-changed is taken from the newest earlier event of the batch that holds it, and otherwise left to the table, which
+changed is taken from the newest earlier event of the batch that has it, and otherwise left to the table, which
 ``__keep`` says. A create begins a row's life: nothing from before it is the row's, in the batch or in the table. So a
 row whose create lacks a value that nothing later gave is lost (``__lost``): its key has no row, until a letter is dealt
 with.
@@ -27,11 +27,13 @@ OP, KEEP, LOST = "__op", "__keep", "__lost"
 def fold(
     changes: DataFrame, shape: TableShape, keys: Sequence[str], has_unavailable: bool, order: Column | None = None
 ) -> DataFrame:
-    """One row a key: the source's columns, the technical ones, ``__op`` (``u`` or ``d``), and with ``has_unavailable``
+    """Return one row a key, with the newest state of the key.
+
+    A row has the source's columns, the technical ones, ``__op`` (``u`` or ``d``), and with ``has_unavailable``
     ``__keep``, a struct of booleans that says which columns the table's own value stays in, and ``__lost``.
 
-    ``changes``: rows of :mod:`pipelines.sources.debezium.decode` without a problem and without truncates. ``order``:
-    what orders the events of a key instead of the offset, where they may be on several partitions.
+    ``changes``: change rows (:mod:`pipelines.sources.base.change_rows`) without a problem and without truncates.
+    ``order``: what orders the events of a key instead of the offset, where they may be on several partitions.
     """
     values = F.col("row")
     order = F.col("offset") if order is None else order
@@ -45,8 +47,9 @@ def fold(
 
 
 def newest(changes: DataFrame, keys: Sequence[str]) -> DataFrame:
-    """The position of each key's newest event (``at``), and the key (``row``, a struct of its columns), of ``changes``
-    as for :func:`fold`.
+    """Return the position of each key's newest event (``at``), and the key (``row``, a struct of its columns).
+
+    ``changes``: as for :func:`fold`.
     """
     key_columns = [F.col("row").getField(key).alias(f"key_{index}") for index, key in enumerate(keys)]
     row = F.struct(*[F.col(f"key_{index}").alias(key) for index, key in enumerate(keys)])
@@ -55,13 +58,16 @@ def newest(changes: DataFrame, keys: Sequence[str]) -> DataFrame:
 
 
 def at(changes: DataFrame, positions: DataFrame) -> DataFrame:
-    """Those of ``changes`` that are at one of these positions (``at``)."""
+    """Return those of ``changes`` that are at one of these positions (``at``)."""
     wanted = F.broadcast(positions.select("at"))
     return changes.withColumn("at", _position()).join(wanted, "at", "left_semi").drop("at")
 
 
 def without_outdated(changes: DataFrame, keys: Sequence[str]) -> DataFrame:
-    """``changes`` without replayed dead letters that newer events of their key have overtaken, by the log position."""
+    """Return ``changes`` without replayed dead letters that newer events of their key have overtaken.
+
+    The log position tells which are newer.
+    """
     key = F.struct(*[F.col("row").getField(name).alias(name) for name in keys])
     of_key = Window.partitionBy(key).rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
     newest = F.max(F.when(~F.col("replayed"), F.col("log_position"))).over(of_key)
@@ -72,7 +78,7 @@ def without_outdated(changes: DataFrame, keys: Sequence[str]) -> DataFrame:
 
 
 def each(changes: DataFrame, shape: TableShape) -> DataFrame:
-    """What :func:`fold` gives where every event is a row of its own."""
+    """Return what :func:`fold` does where every event is a row of its own."""
     newest = F.struct("op", "partition", "offset", "log_position", "committed_at", "row").alias("newest")
     return changes.select(newest).select(*_columns(changes.sparkSession._jvm, shape, has_unavailable=False))
 

@@ -1,4 +1,4 @@
-"""Inherit: unchanged values that a key change left out.
+"""Inherit the unchanged values that a key change left out.
 
 A primary-key change arrives as a delete of the old key and a create of the new one, and PostgreSQL leaves unchanged
 TOAST values out of that create. They belong to the row under its old key: in an earlier event of the batch, or in the
@@ -22,7 +22,7 @@ MAX_KEY_CHANGES = 16
 
 
 def inherit(changes: DataFrame, shape: TableShape, keys: Sequence[str], table: DataFrame) -> DataFrame:
-    """``changes`` with the values that creates after a key change lack, wherever they can be found.
+    """Return ``changes`` with the values that creates after a key change lack, wherever they can be found.
 
     ``table``: the mirror before this batch. Follows up to ``MAX_KEY_CHANGES`` changes of one row's key in the batch.
     What can't be found stays marked as unavailable.
@@ -38,17 +38,20 @@ def inherit(changes: DataFrame, shape: TableShape, keys: Sequence[str], table: D
 
 
 def lacks(shape: TableShape, keys: Sequence[str]) -> list[Column]:
-    """Of folded changes: of how many an unchanged value is ``lost``, how many must ``find`` one in the table, and
-    which, by the ``hashes`` of their keys together.
+    """Return the columns that count what folded changes lack.
+
+    ``lost``: how many have lost an unchanged value; ``find``: how many must find one in the table, and ``hashes``: the
+    hashes of their keys together.
     """
     hashes = F.when(_finds(shape), _hash(keys))
     return [F.count_if(F.col(LOST)).alias("lost"), F.count(hashes).alias("find"), F.bit_xor(hashes).alias("hashes")]
 
 
 def all_known(changes: DataFrame, shape: TableShape, present: DataFrame, told: Row, few: bool) -> bool:
-    """Whether none of the folded ``changes``, of which :func:`lacks` was ``told``, lacks a value that nobody knows.
-    ``present``: the keys that the table has. ``few``: of changes, so that they are sent to where the table is read, not
-    all its keys to them.
+    """Return whether none of the folded ``changes`` lacks a value that nobody knows.
+
+    ``told``: what :func:`lacks` counted in them. ``present``: the keys that the table has. ``few``: of changes, so that
+    they are sent to where the table is read, not all its keys to them.
     """
     if told.lost:
         return False
@@ -61,8 +64,9 @@ def all_known(changes: DataFrame, shape: TableShape, present: DataFrame, told: R
 
 
 def orphans(changes: DataFrame, shape: TableShape, present: DataFrame) -> DataFrame:
-    """``partition``, ``offset`` and ``problem`` of the folded ``changes`` that lack an unchanged value which nobody
-    knows: rows whose create lost it, and rows that the table hasn't got either. ``present``: the keys that it has.
+    """Return ``partition``, ``offset`` and ``problem`` of the folded changes that lack a value which nobody knows.
+
+    Those are rows whose create lost it, and rows that the table hasn't got either. ``present``: the keys that it has.
     """
     unknown = changes.where(_finds(shape)).join(present, present.columns, "left_anti")
     lacking = changes.where(F.col(LOST)).unionByName(unknown)
@@ -87,7 +91,7 @@ def _key(row: Column, keys: Sequence[str]) -> Column:
 
 
 def _moves(moved: DataFrame, keys: Sequence[str]) -> DataFrame:
-    """Position, new key, old key and log position of each key change."""
+    """Return position, new key, old key and log position of each key change."""
     row_type = moved.schema["row"].dataType
     assert isinstance(row_type, StructType)
     key_type = StructType([row_type[key] for key in keys])
@@ -98,7 +102,7 @@ def _moves(moved: DataFrame, keys: Sequence[str]) -> DataFrame:
 
 
 def _ancestors(moves: DataFrame, orphans: DataFrame) -> DataFrame:
-    """For each orphan, every key its row had before, and the log position at which it left that key."""
+    """Return, for each orphan, every key its row had before, and the log position at which it left that key."""
     found = moves.join(orphans, ["partition", "offset"]).select(
         "partition", "offset", F.col("old_key").alias("ancestor"), F.col("log_position").alias("until")
     )
@@ -121,7 +125,7 @@ def _ancestors(moves: DataFrame, orphans: DataFrame) -> DataFrame:
 
 
 def _left(ancestors: DataFrame, keyed: DataFrame) -> DataFrame:
-    """Those of ``ancestors`` whose row has left its key in the batch."""
+    """Return those of ``ancestors`` whose row has left its key in the batch."""
     deletes = keyed.where(F.col("op") == DELETE).select(
         F.col("key").alias("ancestor"), F.col("log_position").alias("until")
     )
@@ -131,7 +135,7 @@ def _left(ancestors: DataFrame, keyed: DataFrame) -> DataFrame:
 def _known_values(
     keyed: DataFrame, table: DataFrame, shape: TableShape, keys: Sequence[str], ancestors: DataFrame
 ) -> DataFrame:
-    """For each orphan, the newest known value of each toastable column among its row's former selves."""
+    """Return, for each orphan, the newest known value of each toastable column among its row's former selves."""
     columns = shape.toastable
     events = keyed.where(F.col("op") != DELETE).select(
         F.col("key").alias("event_key"),

@@ -27,7 +27,7 @@ from pipelines.sql import quote
 
 @dataclass(frozen=True)
 class Folded:
-    """One row a key (see :mod:`pipelines.merge.fold`), ``count`` many.
+    """The folded changes of a batch: one row a key (see :mod:`pipelines.merge.fold`), ``count`` many.
 
     ``keyed`` has every such key in its ``row``. ``lacks``: what lacks an unchanged value (see
     :func:`pipelines.merge.inherit.lacks`); None: no change did.

@@ -52,7 +52,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Net:
-    """What a batch amounts to.
+    """The net effect of a batch.
 
     ``changes``: the rows to insert, as of :func:`pipelines.merge.fold.each`, and the table's rows to delete, of which
     only the position is given, and ``__op``. ``between``: the offsets of those to delete; None: there are none.
@@ -68,7 +68,7 @@ class Net:
 
     @property
     def pruning(self) -> Pruning:
-        """Which rows of the table it concerns."""
+        """The rows of the table that it concerns."""
         if self.between is None:
             return Pruning()
         return Pruning(
@@ -137,7 +137,7 @@ def net(
 
 
 def unmatched(groups: Sequence[Group]) -> set[Position]:
-    """The changes that can't be made, so that without them no sum is less than nothing.
+    """Return the changes that can't be made, so that without them no sum is less than nothing.
 
     Each removes a row of which there aren't enough; and the rows that it would have added are then missing as well.
     """
@@ -161,7 +161,10 @@ def unmatched(groups: Sequence[Group]) -> set[Position]:
 
 
 def _write(changes: MergeInput, plan: MergePlan, summary: Mapping[str, str], appends: bool) -> None:
-    """``appends``: no row of the table is deleted. Raises RetryBatch where somebody else has committed to it since."""
+    """Commit the changes: append them if it ``appends``, for then no row of the table is deleted, else merge.
+
+    Raises RetryBatch where somebody else has committed to the table since.
+    """
     session, since = changes.batch.session, checked_snapshot(changes.table, changes.known)
     if appends:
         extend(session, plan, tuple(changes.table.column_types), since, summary)
@@ -170,7 +173,7 @@ def _write(changes: MergeInput, plan: MergePlan, summary: Mapping[str, str], app
 
 
 def _candidates(stored: DataFrame, between: Mapping[str, tuple[Any, Any]]) -> DataFrame:
-    """``stored`` without rows (and files) that equal no removed one."""
+    """Return ``stored`` without rows (and files) that equal no removed one."""
     for name, (low, high) in between.items():
         column = F.col(quote(name))
         stored = stored.where(column.isNull() | column.between(low, high))
@@ -178,8 +181,9 @@ def _candidates(stored: DataFrame, between: Mapping[str, tuple[Any, Any]]) -> Da
 
 
 def _entries(changes: DataFrame, shape: TableShape, stored: DataFrame, few: bool) -> DataFrame:
-    """All removals, and what they may be matched with: ``kind``, ``partition``, ``offset``, ``lsn`` and the values by
-    which equal rows are found.
+    """Return all removals, and what they may be matched with.
+
+    The columns are ``kind``, ``partition``, ``offset``, ``log_position`` and the values by which equal rows are found.
     """
     removing = changes.where(F.col("before").isNotNull())
     removals = _identified(removing, {c.name: F.col("before").getField(c.name) for c in shape.columns}, shape, REMOVAL)
@@ -203,14 +207,14 @@ def _identified(rows: DataFrame, columns: Mapping[str, Column], shape: TableShap
 
 
 def _exact(value: Column, iceberg: Any) -> Column:
-    """A value that is equal only for what is the same: Spark takes 0.0 and -0.0 for equal, but prints them apart."""
+    """Return a value that is equal only to itself: Spark takes 0.0 and -0.0 for equal, but prints them apart."""
     if isinstance(iceberg, dict) and iceberg["element"] in ("float", "double"):
         return value.cast("array<string>")
     return value.cast("string") if iceberg in ("float", "double") else value
 
 
 def _met(entries: DataFrame) -> DataFrame:
-    """Of ``entries`` the inserts and stored rows that a removal takes away, and the removals that nothing is left for.
+    """Return the inserts and stored rows that a removal takes away, and the removals that nothing is left for.
 
     Inserts go first, the older ones before the newer; then the table's rows, likewise.
     """

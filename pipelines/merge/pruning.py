@@ -1,5 +1,6 @@
-"""Pruning: which of a table's rows a batch's changes can concern, as a condition of the table's columns alone, by which
-files, row groups and rows are left out.
+"""Prune a table's rows to those that a batch's changes can concern.
+
+The condition is of the table's columns alone: by it files, row groups and rows are left out.
 """
 
 from collections.abc import Mapping
@@ -57,7 +58,10 @@ class Pruning:
 def prune_by_keys(
     stats: BatchStats, shape: TableShape, keys: tuple[str, ...], histogram: KeyHistogram | None
 ) -> Pruning:
-    """Return what ``stats`` tell of where the changed keys are, of a table with a key. ``histogram``: it was asked."""
+    """Return the conditions on a table with a key, by what ``stats`` tell of the changed keys.
+
+    ``histogram``: the one that was requested of the stats.
+    """
     listed = listed_keys(stats, shape, keys)
     gap = None
     # What is listed needs no gap.
@@ -101,9 +105,9 @@ def stats_request(
     histogram: KeyHistogram | None,
     limits: Limits,
 ) -> StatsRequest:
-    """Return what so many ``rows`` are asked for, so that what of the ``table`` they concern is known.
+    """Return which stats to compute of so many ``rows``, so that it is known what of the ``table`` they concern.
 
-    A key filter isn't asked for where keys can be listed or there is no table yet, or where there are so many that the
+    A key filter isn't requested where keys can be listed or there is no table yet, or where there are so many that the
     filter is made of their keys (see :mod:`pipelines.merge.keyed`).
     """
     few, many = rows <= limits.few_records, rows > limits.cached_offsets
@@ -120,8 +124,9 @@ def key_filter_for(
     changed: int,
     limits: Limits,
 ) -> KeyFilter | None:
-    """Return the filter of a table's rows for so many changed keys; None: no column of the key has the same hash in
-    both.
+    """Return the filter of a table's rows for so many changed keys.
+
+    None: no column of the key has the same hash in both.
     """
     types, has = {column.name: column.type.iceberg for column in shape.columns}, table.column_types
     same = [key for key in keys if has_exact_groups(types[key]) and has.get(key) == printed(types[key])]

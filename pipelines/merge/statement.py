@@ -1,4 +1,4 @@
-"""Merge: the folded changes of a batch into the table, in one commit that carries the ledger."""
+"""Write the folded changes of a batch into the table, in one commit that carries the ledger."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,10 +21,11 @@ NEWER = f"c._lsn >= t._lsn OR c._op = '{READ}' OR t._op = '{READ}'"
 
 @dataclass(frozen=True)
 class MergePlan:
-    """What a merge statement is made of.
+    """The parts of a merge statement.
 
     ``kept``: columns whose value in the table may have to stay (``__keep`` of :mod:`pipelines.merge.fold`).
-    ``pruning``: which rows of the table needn't be read for it. ``truncated``: rows older than this go.
+    ``pruning``: which rows of the table needn't be read for it. ``truncated``: rows older than this log position are
+    deleted.
     """
 
     target: str
@@ -38,7 +39,7 @@ class MergePlan:
 
 
 def merge_sql(plan: MergePlan) -> str:
-    """The MERGE statement: deletes, updates and inserts; an older event never replaces a newer row.
+    """Return the MERGE statement: deletes, updates and inserts; an older event never replaces a newer row.
 
     What is older the log position tells, but not of what a snapshot read: that is as new as its place in the topic,
     while a change that was being made meanwhile may have an older position, and comes after it.
@@ -47,8 +48,9 @@ def merge_sql(plan: MergePlan) -> str:
 
 
 def exchange_sql(plan: MergePlan) -> str:
-    """The MERGE statement for a table without a key, whose ``keys`` are the position that wrote a row: rows of the
-    table are deleted, and others inserted.
+    """Return the MERGE statement for a table without a key: rows of the table are deleted, and others inserted.
+
+    Its ``keys`` are the position of the record that wrote a row.
     """
     return _merge(plan, f"WHEN MATCHED AND c.{OP} = '{DELETE}' THEN DELETE", _insert(plan, f"c.{OP} <> '{DELETE}'"))
 
@@ -61,8 +63,10 @@ def extend(
     summary: Mapping[str, str],
     settings: Mapping[str, str] = NO_SETTINGS,
 ) -> None:
-    """Append the changes of ``plan`` to a table with these ``columns`` that has none of their keys as of the snapshot
-    ``since``, in a commit as :func:`commit` makes it. It fails if rows were added after that; None: if there are any.
+    """Append the changes of ``plan`` to a table that has none of their keys as of the snapshot ``since``.
+
+    ``columns``: the table's. The commit is as :func:`pipelines.lake.commit.commit` makes it. It fails if rows were
+    added after that snapshot; None: if there are any.
     """
     own = {*plan.columns, *TECHNICAL}
     values = ", ".join(f"c.{quote(name)}" if name in own else f"NULL AS {quote(name)}" for name in columns)
@@ -83,7 +87,7 @@ def _merge(plan: MergePlan, *actions: str) -> str:
 
 
 def _same(plan: MergePlan) -> str:
-    """The condition for a row of the table that has a change's key."""
+    """Return the condition for a row of the table that has a change's key."""
     same = [f"t.{quote(k)} = c.{quote(k)}" for k in plan.keys]
     return " AND ".join([*same, *plan.pruning.conditions("t")])
 
@@ -100,7 +104,10 @@ def _matched(plan: MergePlan) -> list[str]:
 
 
 def _insertable(plan: MergePlan) -> list[str]:
-    """The conditions for a change that makes a row where there was none: it isn't a delete, and lacks no value."""
+    """Return the conditions for a change that makes a row where there was none.
+
+    It isn't a delete, and lacks no value.
+    """
     return [f"c.{OP} <> '{DELETE}'", *(f"NOT c.{quote(KEEP)}.{quote(name)}" for name in plan.kept)]
 
 

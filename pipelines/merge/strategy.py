@@ -1,4 +1,4 @@
-"""The one place that chooses how a batch's changes are written.
+"""Choose how a batch's changes are written: the one place that does.
 
 A writer is a module with ``prepare``, and a line in ``WRITERS``: whether it takes a batch's changes, and how it
 prepares their write. The first that takes them is asked. All pass the same cases (tests/unit/pipelines/mirror/table).
@@ -45,7 +45,7 @@ def prepare(changes: MergeInput, limits: Limits) -> AbstractContextManager[Prepa
 
 
 def choose(changes: MergeInput, limits: Limits) -> Strategy:
-    """Choose by what the batch and the table hold. Pure but for the table's metadata."""
+    """Choose the strategy by what the batch and the table hold. Pure but for the table's metadata."""
     writer = next(writer.name for writer in WRITERS if writer.takes(changes, limits))
     stats, rows = changes.stats, changes.batch.seen.rows
     few, many = rows <= limits.few_records, rows > limits.cached_offsets

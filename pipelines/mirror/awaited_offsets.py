@@ -1,5 +1,6 @@
-"""Wanted: how far somebody waits for the lake to come, as a consumer group's offsets. The mirror leaves no table out of
-a batch, however fresh it need be, that isn't as far as that.
+"""Awaited offsets: how far somebody waits for the lake to come, as a consumer group's offsets.
+
+The mirror leaves no table out of a batch, however fresh it need be, that isn't as far as that.
 """
 
 from collections.abc import Collection, Mapping
@@ -22,13 +23,13 @@ def await_offsets(admin: AdminClient, ends: Mapping[TopicPartitionKey, int]) -> 
 
 
 class AwaitedOffsets:
-    """What is waited for. Nothing, where the broker doesn't answer."""
+    """The offsets that somebody waits for. None, where the broker doesn't answer."""
 
     def __init__(self, bootstrap: str) -> None:
         self._group = Consumer(client_config(bootstrap) | {"group.id": GROUP, "enable.auto.commit": False})
 
     def beyond(self, positions: Mapping[str, Mapping[int, int]]) -> Collection[str]:
-        """The topics of which more is waited for than up to these positions (topic to partition to offset)."""
+        """Return the topics of which more is waited for than up to these positions (topic to partition to offset)."""
         asked = [TopicPartition(topic, partition) for topic, by in positions.items() for partition in by]
         if not asked:
             return set()

@@ -1,5 +1,6 @@
-"""Aside: tables that take long by themselves (they are audited before anybody sees them) are mirrored beside the
-batches of the others, which don't wait for them.
+"""Mirror tables that take long by themselves in the background, beside the batches of the others.
+
+They take long because they are audited before anybody sees them. The others don't wait for them.
 """
 
 from collections.abc import Callable
@@ -22,7 +23,7 @@ class _Job:
 
 
 class BackgroundTables:
-    """The tables that are under way. Used by the thread that runs batches."""
+    """The tables that are mirrored in the background. Used by the thread that runs batches."""
 
     def __init__(self, spark: SparkSession) -> None:
         # A session's settings carry one commit's ledger, so a session serves one table at a time.
@@ -33,7 +34,7 @@ class BackgroundTables:
         self._jobs: dict[str, _Job] = {}
 
     def start(self, topic: str, positions: Positions, job: Callable[[SparkSession], TopicOutcome]) -> None:
-        """Have a table mirrored, of which readers see everything below ``positions`` meanwhile."""
+        """Start to mirror a table, of which readers see everything below ``positions`` meanwhile."""
         self._jobs[topic] = _Job(self._pool.submit(self._run, job), positions)
 
     def _run(self, job: Callable[[SparkSession], TopicOutcome]) -> TopicOutcome:
@@ -44,11 +45,11 @@ class BackgroundTables:
             self._sessions.put(session)
 
     def busy(self) -> dict[str, Positions]:
-        """The tables that are under way, and what readers see of them."""
+        """Return the tables that are under way, and what readers see of them."""
         return {topic: job.positions for topic, job in self._jobs.items()}
 
     def finished(self) -> dict[str, Future[TopicOutcome]]:
-        """Those that have ended since somebody asked."""
+        """Return the tables that have ended since the last call."""
         done = {topic: job.future for topic, job in self._jobs.items() if job.future.done()}
         for topic in done:
             del self._jobs[topic]

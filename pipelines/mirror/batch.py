@@ -1,4 +1,4 @@
-"""A batch: every captured topic's records, split by table and merged side by side."""
+"""Mirror a batch: every captured topic's records, split by table and merged side by side."""
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Set
@@ -46,9 +46,10 @@ IDLE_SECONDS = 5.0
 
 
 class BatchMirror:
-    """What ``foreachBatch`` calls. A batch ends with every table committed or held, or raises and is tried again.
+    """The function that ``foreachBatch`` calls.
 
-    No batch begins once ``stop`` is set; ``caught_up`` is set by the first batch that leaves time to spare.
+    A batch ends with every table committed or held, or raises and is tried again. No batch begins once ``stop`` is set;
+    ``caught_up`` is set by the first batch that leaves time to spare.
     """
 
     def __init__(
@@ -133,8 +134,9 @@ class BatchMirror:
             self._caught_up.set()
 
     def _rest(self, number: int, committed: list[str], pause: float, idle: bool, arrived: bool) -> None:
-        """Wait until the next batch is due, and keep the tables in order meanwhile. ``arrived``: it is the first one
-        that leaves time to spare after a backlog.
+        """Wait until the next batch is due, and keep the tables in order meanwhile.
+
+        ``arrived``: it is the first one that leaves time to spare after a backlog.
         """
         now = time.monotonic()
         self._leaks.let_go()
@@ -181,13 +183,13 @@ class BatchMirror:
         return {topic: positions for topic, positions in reached.items() if topic not in beyond}
 
     def _from_its_ledger(self, topic: str, planned: Ranges) -> Ranges:
-        """``planned``, with what the table was left out of, unless it is new or held."""
+        """Return ``planned``, with what the table was left out of, unless it is new or held."""
         if topic not in self._tables or self._holds.held(topic):
             return planned
         return self._tables[topic].from_here(planned)
 
     def _outcomes(self, jobs: Mapping[str, Future[TopicOutcome]]) -> list[TopicOutcome]:
-        """What became of every table; those that can't go on are held.
+        """Return what became of every table; those that can't go on are held.
 
         A failure that no table was spared is not a table's: it is raised, and the batch is tried again as a whole. But
         of a table that was held before, tried again by itself, it may well be.
@@ -203,7 +205,7 @@ class BatchMirror:
         return [self._warned(job.result()) for topic, job in jobs.items() if topic not in failed]
 
     def _ended(self, planned: Mapping[str, Ranges]) -> list[TopicOutcome]:
-        """The same of the tables that were mirrored aside, each of which fails alone."""
+        """Return what became of the tables that were mirrored in the background, each of which fails alone."""
         outcomes = []
         for topic, job in self._background.finished().items():
             error, reached = job.exception(), self._tables[topic].reached
@@ -223,7 +225,7 @@ class BatchMirror:
         return outcome
 
     def _settled(self, topic: str, error: BaseException | None) -> None:
-        """A table goes on, or is held."""
+        """Release a table that goes on, or hold one that failed."""
         if error is not None:
             self._hold(topic, error)
         elif self._holds.release(topic):
@@ -237,7 +239,7 @@ class BatchMirror:
             self._log.error("table_held", topic=topic, reason=self._holds.all()[topic].reason, **told)
 
     def _of_tables(self, every: Mapping[str, Ranges]) -> dict[str, Ranges]:
-        """Of ``every`` topic's ranges in the batch those of tables. A topic that has nothing yet is left out."""
+        """Return the ranges of tables, of ``every`` topic's in the batch. A topic that has nothing yet is left out."""
         own = self._source.own_topics
         return {
             topic: ranges

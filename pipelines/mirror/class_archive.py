@@ -1,9 +1,9 @@
-"""Classes: an archive of the JVM classes that a mirror needs, which its driver maps instead of reading, parsing and
-verifying them one by one at every start (class-data sharing).
+"""Make an archive of the JVM classes that a mirror needs (class-data sharing).
 
-Made once, when the toolchain is installed: `python -m pipelines.mirror.class_archive JARS ARCHIVE`. No server is
-needed: what talks to one is made to try, at a port where nobody listens. A JVM that finds the archive unfit, because it
-or its class path is another one, goes without. See infra/decisions/029-class-archive.md.
+The driver maps it instead of reading, parsing and verifying the classes one by one at every start. Made once, when the
+toolchain is installed: `python -m pipelines.mirror.class_archive JARS ARCHIVE`. No server is needed: what talks to one
+is made to try, at a port where nobody listens. A JVM that finds the archive unfit, because it or its class path is
+another one, goes without. See infra/decisions/029-class-archive.md.
 """
 
 import sys
@@ -63,7 +63,7 @@ def main(jars: Path, archive: Path) -> None:
 
 
 def _batches(spark: SparkSession) -> None:
-    """What a batch does to a table, small and large."""
+    """Do what a batch does to a table, small and large."""
     spark.sql("CREATE NAMESPACE lake.n")
     spark.sql(f"CREATE TABLE {_TABLE} ({_COLUMNS}) USING iceberg TBLPROPERTIES ({_PROPERTIES})")
     raw = spark.createDataFrame([(b"\x02", 0, n) for n in range(20)], "value binary, partition int, offset long")
@@ -93,7 +93,7 @@ def _batches(spark: SparkSession) -> None:
 
 
 def _stream(spark: SparkSession, folder: Path) -> None:
-    """A stream's batches, and the source that they come from."""
+    """Run a stream's batches, and use the source that they come from."""
     kafka = {"kafka.bootstrap.servers": NOBODY, "subscribe": "t"}
     spark.readStream.format("kafka").options(**kafka).load()
     spark.read.format("kafka").options(**kafka).load()
@@ -114,7 +114,7 @@ def _count(batch: DataFrame, _: int) -> None:
 
 
 def _clients(jvm: Any) -> None:
-    """What talks to Kafka, the catalog and the object store."""
+    """Use what talks to Kafka, the catalog and the object store."""
     properties = jvm.java.util.Properties()
     for key, value in {"bootstrap.servers": NOBODY, "group.id": "classes"}.items():
         properties.put(key, value)
@@ -132,7 +132,7 @@ def _clients(jvm: Any) -> None:
 
 
 def _try(call: Callable[[], object]) -> None:
-    """Nobody listens, so it fails; by then its classes are loaded."""
+    """Call what fails because nobody listens; by then its classes are loaded."""
     with suppress(JavaRaised):
         call()
 

@@ -1,8 +1,8 @@
-"""Holds: a table that can't go on waits by itself, while the others go on.
+"""Hold a table that can't go on, while the others go on.
 
 Nothing of it is skipped: its ledger stays where it is, the records stay in Kafka, and once the table goes on, what it
-lacks is read from there. A hold is tried again after a while, and at once when the table's schema changes in the
-source or somebody decides about dead letters. See infra/decisions/016-held-tables.md.
+lacks is read from there. A hold is tried again after a while, and at once when the table's schema changes in the source
+or somebody decides about dead letters. See infra/decisions/016-held-tables.md.
 """
 
 import time
@@ -17,7 +17,7 @@ FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 2.0, 60.0
 
 @dataclass(frozen=True)
 class Hold:
-    """Why a table waits, the offsets up to which it is in the lake, and when it is tried again."""
+    """The hold of one table: why it waits, the offsets up to which it is in the lake, and when it is tried again."""
 
     reason: str
     positions: Mapping[int, int] = field(default_factory=dict)
@@ -26,15 +26,16 @@ class Hold:
 
 
 class Holds:
-    """The tables that wait, by topic. Written by the batch, read by the thread that publishes positions."""
+    """The holds, by topic. Written by the batch, read by the thread that publishes positions."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock, self._lock = clock, Lock()
         self._held: dict[str, Hold] = {}
 
     def put(self, topic: str, error: BaseException, positions: Mapping[int, int]) -> bool:
-        """Hold a table; whether that is news. What a person must mend is tried seldom, what may pass soon and then
-        ever less often.
+        """Hold a table; return whether that is news.
+
+        What a person must mend is tried seldom, what may pass soon and then ever less often.
         """
         reason = f"{error}" if isinstance(error, StopPipeline) else in_a_line(error)
         with self._lock:
@@ -46,22 +47,22 @@ class Holds:
             return before is None or before.reason != reason
 
     def release(self, topic: str) -> bool:
-        """The table goes on; whether it was held."""
+        """Release a table; return whether it was held."""
         with self._lock:
             return self._held.pop(topic, None) is not None
 
     def held(self, topic: str) -> bool:
-        """Whether the table is held."""
+        """Return whether the table is held."""
         with self._lock:
             return topic in self._held
 
     def due(self, topic: str) -> bool:
-        """Whether the table is held, and the time to try it again has come."""
+        """Return whether the table is held, and the time to try it again has come."""
         with self._lock:
             hold = self._held.get(topic)
             return hold is not None and self._clock() >= hold.until
 
     def all(self) -> dict[str, Hold]:
-        """What is held now."""
+        """Return all holds, by topic."""
         with self._lock:
             return dict(self._held)

@@ -1,4 +1,4 @@
-"""Intake: what a batch brings, by topic: its records, and what they hold."""
+"""Take in what a batch brings, by topic: its records, and what they hold."""
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
@@ -20,7 +20,10 @@ from pipelines.mirror.table.mirror import TableMirror
 
 @dataclass(frozen=True)
 class Brought:
-    """What a batch of so many ``offsets`` brings. ``topics``: those that have records, and what these hold."""
+    """The records that a batch of so many ``offsets`` brings.
+
+    ``topics``: those that have records, and what these hold.
+    """
 
     batch: DataFrame
     offsets: int
@@ -29,17 +32,17 @@ class Brought:
     limits: Limits
 
     def seen(self, topic: str) -> TopicProfile:
-        """What the topic's records hold."""
+        """Return what the topic's records hold."""
         return self.topics.get(topic) or TopicProfile(topic)
 
     def of(self, topic: str, planned: Ranges) -> DataFrame:
-        """The topic's records: of what is kept, or else read once more by themselves."""
+        """Return the topic's records: from what is cached, or else read once more by themselves."""
         if self.offsets <= self.limits.cached_offsets:
             return self.batch.where(F.col("topic") == topic)
         return coalesced(self.alone(topic, planned), offset_count(planned), self.limits)
 
     def alone(self, topic: str, planned: Ranges) -> DataFrame:
-        """The same, read by themselves, also once the batch is over."""
+        """Return the topic's records, read by themselves, also once the batch is over."""
         if not offset_count(planned):
             return self.batch.sparkSession.createDataFrame([], self.batch.schema)
         return _read(self.batch, {topic: planned}, self.kafka_bootstrap)
@@ -65,8 +68,9 @@ class Intake:
 
     @contextmanager
     def take(self, records: DataFrame, planned: Mapping[str, Ranges], taken: Mapping[str, Ranges]) -> Iterator[Brought]:
-        """What these ranges bring to the topics that are ``taken``, kept for the block if it is little. ``records``:
-        those of all ranges that were ``planned``, which are read if nothing else is wanted.
+        """Give what these ranges bring to the topics that are ``taken``, cached for the block if it is little.
+
+        ``records``: those of all ranges that were ``planned``, which are read if nothing else is due.
         """
         wanted = _some(taken)
         offsets = sum(map(offset_count, wanted.values()))
@@ -82,15 +86,16 @@ class Intake:
             yield Brought(batch, offsets, topics, self._kafka_bootstrap, self._limits)
 
     def _expected(self, planned: Mapping[str, Ranges]) -> dict[str, TopicProfile]:
-        """What the topics hold that most likely go on as they were, which needn't be looked at."""
+        """Return what the topics hold that most likely go on as they were, which needn't be profiled."""
         likely = self._tables.keys() & planned.keys() - self._audited
         # Of letters that are open it is asked which of the records wait behind them.
         found = {t: self._tables[t].expects(planned[t]) for t in likely if self._waiting.of(t) is None}
         return {topic: seen for topic, seen in found.items() if seen is not None}
 
     def _looked_at(self, batch: DataFrame, offsets: int, ranges: Mapping[str, Ranges]) -> dict[str, TopicProfile]:
-        """What these ranges of the batch hold. Of a topic that has many records, most likely all alike, few are looked
-        at.
+        """Profile these ranges of the batch.
+
+        Of a topic that has many records, most likely all alike, few are looked at.
         """
         if offsets <= self._limits.cached_offsets:
             return profile(batch.where(F.col("topic").isin(*ranges)))
@@ -113,10 +118,10 @@ class Intake:
 
 
 def _some(ranges: Mapping[str, Ranges]) -> dict[str, Ranges]:
-    """Those that aren't empty, of the topics that have any."""
+    """Return the ranges that aren't empty, of the topics that have any."""
     return {topic: left for topic, by in ranges.items() if (left := non_empty(by))}
 
 
 def _read(batch: DataFrame, ranges: Mapping[str, Ranges], kafka_bootstrap: str) -> DataFrame:
-    """These ranges of the batch, read once more."""
+    """Read these ranges of the batch once more."""
     return read_ranges(batch.sparkSession, kafka_bootstrap, ranges).select(batch.columns)

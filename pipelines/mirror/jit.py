@@ -1,6 +1,8 @@
-"""Gear: how the mirror's JVM compiles, where it is its own executor. A compiler that optimises earns its time only
-where the same code runs long: on a backlog, and not on the small batches that come after it. Executors of a cluster
-always have it. See infra/decisions/041-backlogs-with-both-compilers.md and 051.
+"""Choose the compilers of the mirror's JVM, where it is its own executor.
+
+A compiler that optimises earns its time only where the same code runs long: on a backlog, and not on the small batches
+that come after it. Executors of a cluster always have it. See infra/decisions/041-backlogs-with-both-compilers.md and
+051.
 """
 
 import os
@@ -21,7 +23,9 @@ QUICK_COMPILER = "-XX:TieredStopAtLevel=1"
 
 @dataclass(frozen=True)
 class JitChoice:
-    """``java_options``: of the driver; ``backlog``: offsets between where the stream goes on and the end; ``high``:
+    """The choice of compilers.
+
+    ``java_options``: of the driver; ``backlog``: offsets between where the stream goes on and the end; ``high``:
     whether the options are those for a backlog, and shall be changed once there is none.
     """
 
@@ -31,8 +35,10 @@ class JitChoice:
 
 
 def choose_jit(settings: MirrorSettings, topic_pattern: str) -> JitChoice:
-    """By how far the mirror is behind. There is one gear where executors do the work, or where the quick compiler isn't
-    asked for. Raises RetryBatch where Kafka doesn't answer.
+    """Choose by how far the mirror is behind.
+
+    There is no choice where executors do the work, or where the quick compiler isn't requested. Raises RetryBatch where
+    Kafka doesn't answer.
     """
     options, next_offsets = settings.spark_java_options, OffsetLog(settings.checkpoint).next()
     found = backlog(next_offsets, topic_pattern, settings.kafka_bootstrap)

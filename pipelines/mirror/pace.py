@@ -1,5 +1,7 @@
-"""Pace: which tables a batch commits to, and when the next one begins. A commit costs much the same whether it brings
-few changes or many, so each table has its commits as seldom as the freshness that is asked of it allows.
+"""Pace the commits: which tables a batch commits to, and when the next one begins.
+
+A commit costs much the same whether it brings few changes or many. So each table has its commits as seldom as the
+freshness that is required of it allows.
 """
 
 import time
@@ -13,7 +15,10 @@ REMEMBERED, BUT = 5, 1
 
 
 class Pace:
-    """``default``: how old what readers see of a table may become, in seconds, where nothing else is asked for."""
+    """The pace of a mirror's commits.
+
+    ``default``: how old what readers see of a table may become, in seconds, where nothing else is required.
+    """
 
     def __init__(self, default: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._default, self._clock = default, clock
@@ -24,23 +29,25 @@ class Pace:
         self._began = clock()
 
     def know(self, topic: str, freshness: float) -> None:
-        """A table, and what is asked of it."""
+        """Note a table, and the freshness that is required of it."""
         self._freshness[topic] = freshness
 
     def begin(self) -> None:
-        """A batch begins."""
+        """Note that a batch begins."""
         self._began = self._clock()
 
     def can_wait(self, topic: str) -> bool:
-        """Whether a table's changes may be left out of this batch, because they will be in time in the next one."""
+        """Return whether a table's changes may be left out of this batch, because the next one is in time for them."""
         if topic not in self._since:
             return False
         following = self._began + self._room(min([self._default, *self._freshness.values()]))
         return following < self._since[topic] + self._room(self._freshness[topic])
 
     def end(self, committed: bool, waiting: Collection[str], behind: bool) -> float:
-        """How long to wait after the batch. ``committed``: whether any table was; ``waiting``: the tables that were
-        left out; ``behind``: there was more than the batch could take.
+        """Return how long to wait after the batch, in seconds.
+
+        ``committed``: whether any table was; ``waiting``: the tables that were left out; ``behind``: there was more
+        than the batch could take.
 
         A change that comes right after a batch was planned waits for that batch, for the pause, and for its own batch.
         """
@@ -54,6 +61,6 @@ class Pace:
         return max(0.0, min([self._began + self._room(self._default), *following]) - now)
 
     def _room(self, freshness: float) -> float:
-        """From the beginning of one batch to that of the next, at most."""
+        """Return the time from the beginning of one batch to that of the next, at most."""
         slowest = sorted(self._took)[-1 - BUT :]
         return max(0.0, freshness - UPSTREAM_SECONDS - min(slowest, default=0.0))

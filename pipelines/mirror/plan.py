@@ -1,11 +1,11 @@
-"""What a batch does with each table: decided by one pure function from what is known of the table."""
+"""Decide what a batch does with each table, by one pure function of what is known of the table."""
 
 from dataclasses import dataclass
 from enum import Enum
 
 
 class Step(Enum):
-    """What a batch does with a table."""
+    """The step that a batch takes with a table."""
 
     BUSY = "it is under way beside the batches"
     HELD = "it is held, and not tried again yet"
@@ -22,7 +22,7 @@ class Step(Enum):
 
 @dataclass(frozen=True)
 class TableState:
-    """What is known of a table when a batch begins.
+    """The state of a table when a batch begins.
 
     ``met``: this process has mirrored it before. ``busy``: it is under way beside the batches. ``held``: it can't go
     on; ``due``: and it is time to try again. ``news``: its schema has changed, or somebody has decided about its dead

@@ -1,4 +1,4 @@
-"""Position: how far the mirror has come, for lag tools and ``lakehouse wait``, as a consumer group's offsets.
+"""Publish how far the mirror has come, for lag tools and ``lakehouse wait``, as a consumer group's offsets.
 
 Written after a batch is in the lake. Of a table that is held (see :mod:`pipelines.mirror.holds`) it is the position
 that the table has, and the offsets' metadata says why. It is never used to resume: that is the ledger's.
@@ -24,7 +24,7 @@ METADATA_CHARACTERS = 1000
 def progress_offsets(
     end_offsets: EndOffsets, held: Mapping[str, Hold], waiting: Mapping[str, Mapping[int, int]] | None = None
 ) -> Told:
-    """Topic and partition to the offset to publish and its metadata.
+    """Return topic and partition to the offset to publish and its metadata.
 
     ``end_offsets``: of a batch whose tables are committed, held or ``waiting`` for a later one (topic to how far they
     are), topic to partition to the offset after the last.

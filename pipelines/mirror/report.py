@@ -1,4 +1,4 @@
-"""Report: what a batch's line in the log says."""
+"""Report a batch in one line of the log."""
 
 import time
 from collections.abc import Sequence
@@ -10,9 +10,11 @@ from pipelines.ledger.entries import Counts
 
 
 def batch_line(number: int, outcomes: Sequence[TopicOutcome], profile_s: float, total_s: float) -> dict[str, Any]:
-    """Of all tables together, and by topic what became of them. ``profile_s``, ``total_s``: seconds of the look at what
-    came, and of the whole batch; in the line times are milliseconds, ``stage_ms`` the sums over tables, which are
-    merged side by side. ``lag_ms``: the age of the oldest change that it brought; None: it brought none.
+    """Return the line of a batch: of all tables together, and by topic what became of them.
+
+    ``profile_s``, ``total_s``: seconds of the look at what came, and of the whole batch; in the line times are
+    milliseconds, ``stage_ms`` the sums over tables, which are merged side by side. ``lag_ms``: the age of the oldest
+    change that it brought; None: it brought none.
     """
     stages: dict[str, int] = {"profile": round(profile_s * 1000)}
     for outcome in outcomes:

@@ -23,7 +23,10 @@ PIPELINE = "mirror"
 
 
 class Tables:
-    """What the tables of a mirror have in common. ``met``: topic to its mirror, of those that have been met."""
+    """The mirrors of all tables, and what they have in common.
+
+    ``met``: topic to its mirror, of those that have been met.
+    """
 
     def __init__(
         self,

@@ -1,1 +1,1 @@
-"""Keys and values as contracts want them in the lake."""
+"""Protect values in the lake as contracts say, by keys from one secret."""

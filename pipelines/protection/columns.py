@@ -1,9 +1,9 @@
-"""Protected: one table's columns as its contract wants them in the lake, and as its own rows have them.
+"""Protect one table's columns, as its contract wants them in the lake and as its own rows have them.
 
-What is read from a topic, refitted and judged has the source's types. Right after that values are protected, and what
-is merged has the lake's: text for every protected column. A table's property says how its rows have each column, of
-which type it is in the source, and by which key; so the two can be told apart, and a contract that says something else
-now doesn't mix both in one column (:mod:`pipelines.evolve.reprotect`).
+What is read from a topic, projected and enforced has the source's types. Right after that values are protected, and
+what is merged has the lake's: text for every protected column. A table's property says how its rows have each column,
+of which type it is in the source, and by which key; so the two can be told apart, and a contract that says something
+else now doesn't mix both in one column (:mod:`pipelines.evolve.reprotect`).
 """
 
 import json
@@ -34,8 +34,10 @@ KEYED = ("hash", "tokenise", "encrypt")
 
 @dataclass(frozen=True)
 class ColumnProtection:
-    """How a table has a column. ``type``: the source's, as the lake would have it; ``key``: the fingerprint of what it
-    was made with; ``place``: what its values are bound to.
+    """The protection of one column in a table.
+
+    ``type``: the source's, as the lake would have it; ``key``: the fingerprint of what it was made with; ``place``:
+    what its values are bound to.
     """
 
     how: Protection
@@ -44,12 +46,12 @@ class ColumnProtection:
     place: str | None = None
 
     def same(self, other: "ColumnProtection | None") -> bool:
-        """Whether values of both can be in one column."""
+        """Return whether values of both can be in one column."""
         return other is not None and replace(other, type=self.type) == self
 
 
 class ProtectedColumns:
-    """What a contract (None: there is none) protects of a table. ``vault``: None: there are no keys.
+    """The columns of a table that a contract (None: there is none) protects. ``vault``: None: there are no keys.
 
     Raises ContractError where something is to be protected, and there are none.
     """
@@ -61,7 +63,7 @@ class ProtectedColumns:
             raise ContractError(_without_key([contract] if contract else []))
 
     def entry(self, name: str, iceberg: Any) -> ColumnProtection | None:
-        """How a column of this name and type shall be."""
+        """Return how a column of this name and type shall be protected; None: not at all."""
         how = self._how.get(name)
         if how is None or self._contract is None or self._vault is None:
             return None
@@ -70,8 +72,9 @@ class ProtectedColumns:
         return ColumnProtection(how, printed(iceberg), key, place)
 
     def check(self, columns: Sequence[SourceColumn], keys: Sequence[str]) -> None:
-        """Raise StopPipeline where a table with these columns can't be had as the contract says: rather no row than
-        one that shows what nobody may see.
+        """Raise StopPipeline where a table with these columns can't be had as the contract says.
+
+        Rather no row than one that shows what nobody may see.
         """
         wrong = list(self._wrong(columns, keys)) if self._contract is not None else []
         if wrong:
@@ -102,11 +105,11 @@ class ProtectedColumns:
             )
 
     def columns(self, columns: Sequence[SourceColumn]) -> tuple[SourceColumn, ...]:
-        """The columns as the lake has them."""
+        """Return the columns as the lake has them."""
         return tuple(self._column(column) for column in columns)
 
     def shape(self, shape: TableShape) -> TableShape:
-        """The shape of change rows once :meth:`on` has made them."""
+        """Return the shape of change rows once :meth:`on` has made them."""
         return replace(shape, columns=self.columns(shape.columns)) if self._how else shape
 
     def _column(self, column: SourceColumn) -> SourceColumn:
@@ -121,7 +124,10 @@ class ProtectedColumns:
         return iceberg if self._how.get(name) in (None, "drop") else "string"
 
     def on(self, rows: DataFrame, shape: TableShape) -> DataFrame:
-        """Change rows (of :mod:`pipelines.changes.admit`) with their values protected; ``shape``: as they are."""
+        """Return change rows (of :mod:`pipelines.changes.admit`) with their values protected.
+
+        ``shape``: the rows' shape before that.
+        """
         if not self._how:
             return rows
         images: Sequence[str] = ("row", "before")
@@ -148,17 +154,17 @@ class ProtectedColumns:
         return self._vault.protected(text_of(value, kind), how, place_of(self._contract.table, column.name))
 
     def changes(self, found: Sequence[Change]) -> list[Change]:
-        """Changes of the source's columns as changes of the lake's."""
+        """Return changes of the source's columns as changes of the lake's."""
         made = [replace(c, to=self._type(c.column, c.to)) if c.kind in ("add", "replace") else c for c in found]
         return [c for c in made if not (c.kind == "widen" and self._type(c.column, c.to) != c.to)]
 
     def told(self, found: Sequence[Change]) -> list[Change]:
-        """Changes as they may be told: without what older rows show in a protected column."""
+        """Return changes as they may be reported: without what older rows show in a protected column."""
         hidden = [c.missing is not None and c.column in self._how for c in found]
         return [replace(c, missing=Default("(protected)")) if h else c for c, h in zip(found, hidden, strict=True)]
 
     def default(self, name: str, sql: str | None, iceberg: Any) -> str | None:
-        """The SQL of what a column's older rows show, which ``sql`` is in the source."""
+        """Return the SQL of what a column's older rows show, which ``sql`` is in the source."""
         if sql is None or name not in self._how:
             return sql
         assert self._vault is not None
@@ -167,14 +173,16 @@ class ProtectedColumns:
         return None if found is None else literal(found)
 
     def properties(self, properties: Mapping[str, str], columns: Mapping[str, Any]) -> dict[str, str]:
-        """What is to be written into a table with these properties that is to have these columns (name to the source's
-        type).
+        """Return the properties to write into a table that is to have these columns.
+
+        ``properties``: those that it has. ``columns``: name to the source's type.
         """
         return protection_property(properties, {name: self.entry(name, kind) for name, kind in columns.items()})
 
     def check_same(self, table: str, properties: Mapping[str, str], kept: Mapping[str, str]) -> None:
-        """Raise StopPipeline if rows of a table have a column otherwise than it shall be; ``kept``: what it is called
-        to what the table's rows have it as.
+        """Raise StopPipeline if rows of a table have a column otherwise than it shall be.
+
+        ``kept``: what a column is called to what the table's rows have it as.
         """
         has = column_protections(properties)
         for name, old in kept.items():
@@ -187,29 +195,29 @@ class ProtectedColumns:
                 )
 
     def sealed(self, letters: DataFrame) -> DataFrame:
-        """Dead letters, unreadable where the table has something to protect."""
+        """Seal dead letters, where the table has something to protect."""
         return seal(letters, self._vault) if self._how and self._vault is not None else letters
 
 
 def protection_property(properties: Mapping[str, str], wanted: Mapping[str, ColumnProtection | None]) -> dict[str, str]:
-    """What is to be written into a table with these properties that is to have columns so."""
+    """Return the properties to write into a table with these ``properties`` that is to have columns protected so."""
     said = json.dumps({name: asdict(entry) for name, entry in wanted.items() if entry is not None})
     return {} if properties.get(PROTECTED, "{}") == said else {PROTECTED: said}
 
 
 def column_protections(properties: Mapping[str, str]) -> dict[str, ColumnProtection]:
-    """Column to how a table has it, of those that are protected."""
+    """Return column to how a table has it, of those that are protected."""
     return {name: ColumnProtection(**entry) for name, entry in json.loads(properties.get(PROTECTED, "{}")).items()}
 
 
 def source_types(properties: Mapping[str, str], types: Mapping[str, str]) -> dict[str, str]:
-    """A table's columns with the types that they would have if nothing were protected."""
+    """Return a table's columns with the types that they would have if nothing were protected."""
     has = column_protections(properties)
     return {name: has[name].type if name in has else kind for name, kind in types.items()}
 
 
 def keys_for(contracts: Iterable[Contract], secret: SecretStr | None) -> ProtectionKeys | None:
-    """The keys by which what these contracts protect is. Raises ContractError where there is no secret for that."""
+    """Return the keys by which what these contracts protect is. Raises ContractError without a secret for them."""
     try:
         keys = ProtectionKeys.of(secret)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""Keys: what one secret gives, a key for each purpose, and what Python does with them.
+"""Derive keys from one secret, a key for each purpose, and use them in Python.
 
 :mod:`pipelines.protection.functions` does the same in Spark. A key is never part of a statement, a plan or a message.
 """
@@ -25,7 +25,7 @@ SHORTEST = 32
 
 
 class Unreadable(ValueError):
-    """What was encrypted can't be read: by another key, of another place, or altered."""
+    """An encrypted value can't be read: it has another key or another place, or was altered."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -37,14 +37,14 @@ class Hmac:
 
     @classmethod
     def of(cls, key: bytes) -> "Hmac":
-        """Of a key no longer than a block."""
+        """Return the blocks of a key no longer than a block."""
         block = key.ljust(BLOCK, b"\0")
         return cls(bytes(byte ^ 0x36 for byte in block), bytes(byte ^ 0x5C for byte in block))
 
 
 @dataclass(frozen=True, repr=False)
 class ProtectionKeys:
-    """Of one secret. ``fingerprint`` names it and tells nothing of it."""
+    """The keys of one secret. ``fingerprint`` names it and tells nothing of it."""
 
     hash: bytes
     synthetic: bytes
@@ -55,7 +55,7 @@ class ProtectionKeys:
 
     @classmethod
     def of(cls, secret: SecretStr | None) -> "ProtectionKeys | None":
-        """Those of ``secret``; None: there is none. Raises ValueError for one that is too short."""
+        """Return the keys of ``secret``; None: there is none. Raises ValueError for one that is too short."""
         given = "" if secret is None else secret.get_secret_value()
         if not given:
             return None
@@ -65,42 +65,42 @@ class ProtectionKeys:
         return cls(**named, fingerprint=_derived(given, "fingerprint")[:4].hex())
 
     def hashed(self, text: str) -> str:
-        """HMAC-SHA-256 in hexadecimal."""
+        """Return HMAC-SHA-256 in hexadecimal."""
         return hmac.digest(self.hash, text.encode(), "sha256").hex()
 
     def tokenised(self, text: str) -> str:
-        """AES-GCM with an initialisation vector that is made of the text (HMAC, its first 96 bits)."""
+        """Encrypt by AES-GCM with an initialisation vector that is made of the text (HMAC, its first 96 bits)."""
         data = text.encode()
         return _text(_sealed(self.token, data, SHARED, hmac.digest(self.synthetic, data, "sha256")[:IV_BYTES]))
 
     def detokenised(self, token: str) -> str:
-        """The text of a token. Raises Unreadable."""
+        """Return the text of a token. Raises Unreadable."""
         return _opened(self.token, _bytes(token), SHARED).decode()
 
     def encrypted(self, text: str, place: str) -> str:
-        """AES-GCM, bound to ``place`` (:func:`place_of`)."""
+        """Encrypt by AES-GCM, bound to ``place`` (:func:`place_of`)."""
         return _text(_sealed(self.value, text.encode(), place, secrets.token_bytes(IV_BYTES)))
 
     def decrypted(self, text: str, place: str) -> str:
-        """The text of what was encrypted. Raises Unreadable."""
+        """Return the text of what was encrypted. Raises Unreadable."""
         return _opened(self.value, _bytes(text), place).decode()
 
     def sealed(self, data: bytes, place: str) -> bytes:
-        """A part of a dead letter, bound to the letter's ``place``."""
+        """Encrypt a part of a dead letter, bound to the letter's ``place``."""
         return _sealed(self.letter, data, place, secrets.token_bytes(IV_BYTES))
 
     def opened(self, data: bytes, place: str) -> bytes:
-        """The part of a dead letter that was sealed. Raises Unreadable."""
+        """Return the part of a dead letter that was sealed. Raises Unreadable."""
         return _opened(self.letter, data, place)
 
 
 def place_of(table: tuple[str, str], column: str) -> str:
-    """What an encrypted value is bound to."""
+    """Return what an encrypted value is bound to."""
     return ".".join((*table, column))
 
 
 def letter_place(topic: str, partition: int, offset: int) -> str:
-    """What a sealed letter is bound to."""
+    """Return what a sealed letter is bound to."""
     return f"{topic}:{partition}:{offset}"
 
 

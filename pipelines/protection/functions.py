@@ -1,4 +1,4 @@
-"""Protect: values as a contract wants them in the lake (:mod:`quality.protection`), by Spark's own functions.
+"""Protect values as a contract wants them in the lake (:mod:`quality.protection`), by Spark's own functions.
 
 Keys reach Spark as the row of a relation, of which plans print the columns' names only, and are read by scalar
 subqueries: as literals they would be in every plan, in Spark's web pages and in its event log.
@@ -21,13 +21,15 @@ NULL = "CAST(NULL AS string)"
 
 
 def has_text(iceberg: Any) -> bool:
-    """Whether values of an Iceberg type (printed, or in JSON form) have a text to protect."""
+    """Return whether values of an Iceberg type (printed, or in JSON form) have a text to protect."""
     return isinstance(iceberg, str) and (iceberg in WRITTEN or iceberg.startswith("decimal"))
 
 
 def text_of(value: Column, iceberg: Any) -> Column:
-    """The canonical text: numbers in digits, dates and times as ISO 8601 has them (in UTC, with a blank and without
-    zeros at the end), bytes in hexadecimal.
+    """Return the canonical text of a value.
+
+    Numbers are in digits, dates and times as ISO 8601 has them (in UTC, with a blank and without zeros at the end),
+    bytes in hexadecimal.
     """
     if iceberg == "binary":
         return F.lower(F.hex(value))
@@ -36,14 +38,14 @@ def text_of(value: Column, iceberg: Any) -> Column:
 
 @dataclass(frozen=True)
 class Vault:
-    """Keys, and where Spark has them."""
+    """The keys, and the relation in which Spark has them."""
 
     keys: ProtectionKeys
     row: DataFrame
 
     @classmethod
     def of(cls, spark: SparkSession, keys: ProtectionKeys) -> "Vault":
-        """``keys``, given to ``spark``."""
+        """Give ``keys`` to ``spark``."""
         hashing, synthetic = Hmac.of(keys.hash), Hmac.of(keys.synthetic)
         columns = {
             "hash_inner": hashing.inner, "hash_outer": hashing.outer, "synthetic_inner": synthetic.inner,
@@ -52,7 +54,7 @@ class Vault:
         return cls(keys, spark.createDataFrame(pa.table({name: [key] for name, key in columns.items()})))
 
     def protected(self, text: Column, protection: Protection, place: str) -> Column:
-        """What a canonical text becomes; null stays null. ``place``: what an encrypted value is bound to."""
+        """Return what a canonical text becomes; null stays null. ``place``: what an encrypted value is bound to."""
         apply: Mapping[Protection, Callable[[], Column]] = {
             "hash": lambda: self._hmac(text, "hash"),
             "tokenise": lambda: self._encrypted(text, "token", SHARED, self._synthetic(text)),
@@ -67,7 +69,7 @@ class Vault:
         return _aes("aes_encrypt", data, self._key("letter"), F.lit(b""), place)
 
     def opened(self, data: Column, place: Column) -> Column:
-        """What was sealed; null if it can't be read."""
+        """Return what was sealed; null if it can't be read."""
         return F.try_aes_decrypt(data, self._key("letter"), F.lit("GCM"), F.lit("DEFAULT"), place.cast("binary"))
 
     def _key(self, name: str) -> Column:
@@ -88,7 +90,7 @@ class Vault:
 
 
 def mask(text: Column) -> Column:
-    """As :func:`quality.protection.masked`."""
+    """Mask a text as :func:`quality.protection.masked` does."""
     parts = F.split(text, F.lit("@"))
     is_address = (F.size(parts) == 2) & (F.get(parts, F.lit(0)) != "") & (F.get(parts, F.lit(1)) != "")
     end = F.when(F.length(text) > LONG, F.substring(text, -SHOWN, SHOWN)).otherwise(F.lit(""))

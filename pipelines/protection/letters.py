@@ -1,8 +1,8 @@
-"""Letters of tables that protect something: sealed, so that whoever has the topic or the table of dead letters can't
-read them, and opened again by who has the key.
+"""Seal the dead letters of tables that protect something, and open them again.
 
-A sealed letter has its key, and its value with its headers, encrypted and bound to its position; and one header that
-says so. What says why it is a letter names columns and promises, never values, and stays as it is.
+Whoever has the topic or the table of dead letters can't read them without the key. A sealed letter has its key, and its
+value with its headers, encrypted and bound to its position; and one header that says so. What says why it is a letter
+names columns and promises, never values, and stays as it is.
 """
 
 import io
@@ -32,7 +32,7 @@ _PARSED = fastavro.parse_schema(_SCHEMA)
 
 
 def seal(letters: DataFrame, vault: Vault) -> DataFrame:
-    """``letters`` of :mod:`pipelines.dead_letters.store`, sealed."""
+    """Seal ``letters`` of :mod:`pipelines.dead_letters.store`."""
     whole = to_avro(F.struct("value", "headers"), json.dumps(_SCHEMA))
     mark = F.struct(F.lit(SEALED).alias("key"), F.lit(vault.keys.fingerprint.encode()).alias("value"))
     return letters.withColumns(
@@ -45,20 +45,21 @@ def seal(letters: DataFrame, vault: Vault) -> DataFrame:
 
 
 def open_key(vault: Vault) -> Column:
-    """The key of a letter, of which ``key`` and ``headers`` are given: of a sealed one what it was, or null if that
-    can't be read.
+    """Return the key of a letter, of which ``key`` and ``headers`` are given.
+
+    Of a sealed letter it is what the key was, or null if that can't be read.
     """
     mine = F.exists("headers", lambda header: header["key"] == F.lit(SEALED))
     return F.when(F.coalesce(mine, F.lit(False)), vault.opened(F.col("key"), _place("key"))).otherwise(F.col("key"))
 
 
 def sealed_by(letter: dict[str, Any]) -> str | None:
-    """The fingerprint of the key that a letter is sealed with; None: it isn't."""
+    """Return the fingerprint of the key that a letter is sealed with; None: it isn't sealed."""
     return next((bytes(h["value"]).decode() for h in letter["headers"] or [] if h["key"] == SEALED), None)
 
 
 def opened(letter: dict[str, Any], keys: ProtectionKeys) -> dict[str, Any]:
-    """A sealed letter as it was: of ``key``, ``value`` and ``headers`` those that it has. Raises Unreadable."""
+    """Return a sealed letter as it was: of ``key``, ``value`` and ``headers`` those that it has. Raises Unreadable."""
     place = letter_place(letter["topic"], letter["partition"], letter["offset"])
     found = {**letter}
     if letter.get("key") is not None:

@@ -1,1 +1,1 @@
-"""Publish: for each role that a contract shows a part of a table to, a dataset of its own, kept up to date."""
+"""Publish, for each role that a contract shows a part of a table to, a dataset of its own, kept up to date."""

@@ -1,4 +1,4 @@
-"""`python -m pipelines.publish`: keep the datasets of all roles up to date until SIGTERM; the exit code.
+"""Keep the datasets of all roles up to date until SIGTERM: `python -m pipelines.publish`.
 
 Without a contract that shows somebody something it does nothing, and has no Spark.
 """
@@ -29,7 +29,7 @@ from quality.errors import ContractError
 
 
 def main() -> int:
-    """See the module."""
+    """Run until SIGTERM or SIGINT; return the exit code."""
     log, stop = json_log(), Event()
 
     def ask_to_stop(_number: int, _frame: FrameType | None) -> None:
@@ -90,7 +90,7 @@ def _refresh(refresher: Refresher, dataset: Dataset, trouble: dict[str, str], lo
 
 
 def _withdrawn(settings: PublishSettings, datasets: list[Dataset], log: BoundLogger) -> bool:
-    """Whether everything that isn't shown any more is gone."""
+    """Withdraw what isn't shown any more; return whether everything is gone."""
     try:
         for name in withdraw(open_catalog(settings), settings.source_name, datasets):
             log.info("withdrawn", dataset=name)

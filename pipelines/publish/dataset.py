@@ -1,4 +1,4 @@
-"""Dataset: one role's part of one table, and how it is told that the definition has changed."""
+"""A dataset: one role's part of one table, and how it is told that the definition has changed."""
 
 import hashlib
 import json
@@ -27,7 +27,7 @@ TECHNICAL = (*RECORD, "_committed_at")
 
 @dataclass(frozen=True)
 class Dataset:
-    """What a role is shown of the table that a contract is of."""
+    """The part of a contract's table that a role is shown."""
 
     source: str
     contract: Contract
@@ -46,16 +46,16 @@ class Dataset:
         return f"{self.audience.role}_{namespace}", name
 
     def location(self, root: str) -> str:
-        """Where it is: below the one prefix that its role may read."""
+        """Return where it is: below the one prefix that its role may read."""
         namespace, name = self.mirrored
         return f"{root}/{self.audience.role}/{namespace}/{name}"
 
     def columns(self, table: LakeTable) -> list[str]:
-        """Those that the role is shown, as far as the table has them."""
+        """Return the columns that the role is shown, as far as the table has them."""
         return [name for name in self.audience.columns if name in table.column_types]
 
     def definition(self, table: LakeTable, vault: Vault | None) -> str:
-        """Another one for everything that makes rows that are there already look otherwise."""
+        """Return a digest that is another one for everything that makes rows that are there already look otherwise."""
         keyed = any(how in KEYED for how in self.audience.columns.values())
         if keyed and vault is None:
             raise StopPipeline(
@@ -69,14 +69,14 @@ class Dataset:
         return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:16]
 
     def comments(self, table: LakeTable) -> dict[str, str | None]:
-        """Column to what is said of it."""
+        """Return column to what is said of it."""
         return {
             name: comment_of(column, self.audience.columns[name])
             for name in self.columns(table) if (column := self.contract.column(name)) is not None
         }  # fmt: skip
 
     def properties(self, definition: str, table: LakeTable) -> dict[str, str]:
-        """What the dataset's table says of itself."""
+        """Return the properties of the dataset's table."""
         done: Mapping[str, Any] = {name: how for name, how in self.audience.columns.items() if how}
         of = ".".join(self.mirrored)
         return {
@@ -86,7 +86,7 @@ class Dataset:
         }  # fmt: skip
 
     def rows(self, frame: DataFrame, table: LakeTable, vault: Vault | None) -> DataFrame:
-        """Rows of the table as the role is shown them."""
+        """Return rows of the table as the role is shown them."""
         shown = frame if self.audience.rows is None else frame.where(F.expr(f"({self.audience.rows}) IS TRUE"))
         return shown.select(*self._select(table, vault), *TECHNICAL)
 

@@ -1,4 +1,4 @@
-"""Refresh: bring a dataset to what its table is now, in one commit that says of which snapshot it is.
+"""Refresh a dataset to what its table is now, in one commit that says of which snapshot it is.
 
 A row has the position of the record that wrote it, and another one whenever it changes. So what the dataset lacks are
 the positions that it hasn't got, and what it has too much are those that the table hasn't got any more, whether rows
@@ -31,7 +31,10 @@ MOST_FILES, MOST_DELETES, KEPT = 32, 16, timedelta(days=1)
 
 @dataclass(frozen=True)
 class Refreshed:
-    """What was done. ``anew``: the dataset was made again: its definition has changed, or values without a record."""
+    """The result of a refresh.
+
+    ``anew``: the dataset was made again: its definition has changed, or values without a record.
+    """
 
     snapshot: int
     anew: bool
@@ -40,8 +43,9 @@ class Refreshed:
 
 @dataclass
 class Refresher:
-    """Keeps datasets up to date. Used by one thread at a time. ``root``: below which they are; None: where the catalog
-    has its tables.
+    """Keeps datasets up to date. Used by one thread at a time.
+
+    ``root``: below which they are; None: where the catalog has its tables.
     """
 
     spark: SparkSession
@@ -71,7 +75,10 @@ class Refresher:
         return Refreshed(table.snapshot_id, True, time.monotonic() - began)
 
     def _make(self, dataset: Dataset, table: LakeTable, definition: str) -> None:
-        """Readers have the dataset as it was until it is as it shall be; then nothing is left of what it was."""
+        """Make the dataset anew, in one commit, and leave nothing of what it was.
+
+        Readers have it as it was until the commit.
+        """
         namespace, name = dataset.name
         self.spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {quote_path((CATALOG, namespace))}")
         said = {**TABLE_PROPERTIES, **dataset.properties(definition, table)}
@@ -120,14 +127,14 @@ class Refresher:
 
 
 def published(has: LakeTable) -> int | None:
-    """Of which snapshot of its table a dataset is."""
+    """Return the snapshot of its table that a dataset is of; None: it doesn't say."""
     return next(
         (int(summary[PUBLISHED_SNAPSHOT]) for summary in has.summaries() if PUBLISHED_SNAPSHOT in summary), None
     )
 
 
 def _ago(kept: timedelta) -> int:
-    """That time, in milliseconds since 1970."""
+    """Return the time so long ago, in milliseconds since 1970."""
     return round((datetime.now(UTC) - kept).timestamp() * 1000)
 
 
@@ -136,8 +143,10 @@ def _summary(table: LakeTable) -> dict[str, str]:
 
 
 def _only_changes(table: LakeTable, since: int) -> bool:
-    """Whether all that has happened to a table since a snapshot gives changed rows another position, or changes none:
-    merged changes, and the same rows in other files. What fills a new column of older rows doesn't.
+    """Return whether all that has happened to a table since a snapshot can be brought to a dataset by positions.
+
+    Each change gives changed rows another position, or changes none: merged changes, and the same rows in other files.
+    What fills a new column of older rows doesn't.
     """
     operations = table.operations_since(since)
     return operations is not None and all(OFFSETS in told or operation == "replace" for operation, told in operations)

@@ -1,4 +1,4 @@
-"""What publishing is told."""
+"""The settings of publishing."""
 
 from pydantic import Field
 
@@ -6,7 +6,10 @@ from pipelines.settings import MirrorSettings
 
 
 class PublishSettings(MirrorSettings):
-    """``publish_seconds``: between two looks at the tables; ``published``: below which the datasets are."""
+    """The mirror's settings, and those of publishing.
+
+    ``publish_seconds``: between two looks at the tables; ``published``: below which the datasets are.
+    """
 
     publish_seconds: float = Field(default=30, gt=0)
     published: str

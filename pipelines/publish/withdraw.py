@@ -1,4 +1,4 @@
-"""Withdraw: what no contract shows a role any more is dropped, with its files."""
+"""Withdraw the datasets that no contract shows a role any more: drop them, with their files."""
 
 from collections.abc import Iterable, Iterator
 
@@ -11,12 +11,12 @@ from pipelines.publish.settings import PublishSettings
 
 
 def open_catalog(settings: PublishSettings) -> Catalog:
-    """The lake's catalog, which deletes a table's files itself. Raises what PyIceberg and requests raise."""
+    """Open the lake's catalog, which deletes a table's files itself. Raises what PyIceberg and requests raise."""
     return load_catalog("lake", type="rest", uri=str(settings.catalog_uri).rstrip("/"))
 
 
 def withdraw(catalog: Catalog, source: str, shown: Iterable[Dataset]) -> Iterator[str]:
-    """Drop the datasets of this source's tables that aren't among ``shown``; the name of each.
+    """Drop the datasets of this source's tables that aren't among ``shown``; yield the name of each.
 
     Raises what PyIceberg and requests raise.
     """

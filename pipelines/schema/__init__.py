@@ -1,1 +1,1 @@
-"""What columns a table has and shall have. No I/O."""
+"""The columns that a table has and shall have. No I/O."""

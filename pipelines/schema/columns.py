@@ -13,9 +13,11 @@ SHAPES = 1_000
 
 @dataclass(frozen=True)
 class SourceColumn:
-    """A column of a captured table: its name, its Avro schema in the events, its type in the lake, whether the source
-    gives it a default (which rows older than the column then show, though no event says so), and what the events call
-    it: Avro's names have fewer characters.
+    """A column of a captured table.
+
+    ``name``: as the source has it; ``avro``: its Avro schema in the events; ``type``: its type in the lake;
+    ``has_default``: whether the source gives it a default (which rows older than the column then show, though no event
+    says so); ``field``: what the events call it: Avro's names have fewer characters.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""The lake's types: how a source's value becomes one of them. Pure."""
+"""The lake's types, and how a source's value becomes one of them. Pure."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ class UnsupportedType(ValueError):
 
 @dataclass(frozen=True)
 class LakeType:
-    """What a source type becomes.
+    """The type that a source type becomes.
 
     ``iceberg`` is the type in Iceberg's JSON schema form; ``convert`` turns the decoded Avro value into the Spark value
     and keeps null as null; ``fallible`` says that ``convert`` gives null for a value which the lake can't hold (the row
@@ -36,7 +36,7 @@ def unchanged(value: Column) -> Column:
 
 
 def plain_type(iceberg: str) -> LakeType:
-    """A printed Iceberg type as the type of values that are the lake's already."""
+    """Return a printed Iceberg type as the type of values that are the lake's already."""
     if iceberg.startswith("list<"):
         return LakeType(
             {"type": "list", "element": iceberg[5:-1], "element-required": False}, unchanged, toastable=True
@@ -45,7 +45,7 @@ def plain_type(iceberg: str) -> LakeType:
 
 
 def spark_type(iceberg: Any) -> str:
-    """The name of the Spark type in which Spark reads and writes an Iceberg type, given in JSON form or printed."""
+    """Return the Spark type in which Spark reads and writes an Iceberg type, given in JSON form or printed."""
     if isinstance(iceberg, dict):
         return f"array<{spark_type(iceberg['element'])}>"
     name = str(iceberg)
@@ -56,12 +56,12 @@ _SPARK = {"long": "bigint", "timestamp": "timestamp_ntz", "timestamptz": "timest
 
 
 def printed(iceberg: Any) -> str:
-    """An Iceberg type as Iceberg prints it."""
+    """Return an Iceberg type as Iceberg prints it."""
     return f"list<{printed(iceberg['element'])}>" if isinstance(iceberg, dict) else str(iceberg)
 
 
 def is_promoted(was: str, kind: str) -> bool:
-    """Whether Iceberg can read a column of the printed type ``was`` as ``kind``, every value exactly."""
+    """Return whether Iceberg can read a column of the printed type ``was`` as ``kind``, every value exactly."""
     if (was, kind) in (("int", "long"), ("float", "double")):
         return True
     if not (was.startswith("decimal(") and kind.startswith("decimal(")):

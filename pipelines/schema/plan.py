@@ -1,4 +1,4 @@
-"""What has to change in a lake table so that it has the source's columns. Pure.
+"""Plan what has to change in a lake table so that it has the source's columns. Pure.
 
 Where the source's schema log tells the columns' numbers (attnum), a rename is a rename, and a column that was dropped
 and added again is another one. Without the log names are all there is: columns can only be added.
@@ -17,8 +17,11 @@ Kind = Literal["add", "drop", "rename", "widen", "replace", "rekey"]
 
 @dataclass(frozen=True)
 class Applied:
-    """What a lake table has: its columns' printed types (without the technical ones), the key, the source's column
-    numbers if they are known, and the version of the schema log that it follows. ``fixed``: columns that can't go.
+    """The schema that a lake table has.
+
+    ``types``: its columns' printed types (without the technical ones); ``keys``: the key; ``attributes``: the source's
+    column numbers if they are known; ``version``: the version of the schema log that it follows. ``fixed``: columns
+    that can't be dropped.
     """
 
     types: Mapping[str, str]
@@ -30,8 +33,10 @@ class Applied:
 
 @dataclass(frozen=True)
 class Withheld:
-    """A change that the table's policy keeps it from following. ``number``: the column's, ``column``: its name in the
-    source (of a dropped one, its last), ``lake``: its name in the lake, None if it has none.
+    """A change that the table's policy keeps it from following.
+
+    ``number``: the column's, ``column``: its name in the source (of a dropped one, its last), ``lake``: its name in the
+    lake, None if it has none.
     """
 
     kind: str
@@ -46,8 +51,10 @@ class Withheld:
 
 @dataclass(frozen=True)
 class Target:
-    """What it shall have. ``attributes`` and ``version`` are None where the schema log says nothing of the table.
-    ``withheld``: what its policy keeps it from following.
+    """The schema that a table shall have.
+
+    ``attributes`` and ``version`` are None where the schema log says nothing of the table. ``withheld``: what its
+    policy keeps it from following.
     """
 
     columns: tuple[SourceColumn, ...]
@@ -84,7 +91,7 @@ class Change:
 def target_schema(
     shape: TableShape | None, keys: tuple[str, ...], versions: TableVersions, applied: Applied | None
 ) -> Target:
-    """What the table shall have: the newest version's columns, or without a log those of ``shape``.
+    """Return what the table shall have: the newest version's columns, or without a log those of ``shape``.
 
     ``shape``: the newest that events have; None: there is none, and the log alone says it. ``keys``: by its names.
     """
@@ -112,15 +119,15 @@ def target_schema(
 
 
 def version_of(shape: TableShape, versions: TableVersions) -> Version | None:
-    """The newest version whose columns have the names of ``shape``."""
+    """Return the newest version whose columns have the names of ``shape``."""
     return next(iter(versions_of(shape, versions)[::-1]), None)
 
 
 def versions_of(shape: TableShape, versions: TableVersions) -> tuple[Version, ...]:
-    """The versions that ``shape`` may have been written under, oldest first: more than one if a schema came back.
+    """Return the versions that ``shape`` may have been written under, oldest first.
 
-    Names and types tell; names alone if the types of none agree. The connector leaves out columns of types that it
-    doesn't know.
+    There is more than one if a schema came back. Names and types tell; names alone if the types of none agree. The
+    connector leaves out columns of types that it doesn't know.
     """
     names = set(shape.column_names)
     named = tuple(
@@ -138,7 +145,7 @@ def _agrees(shape: TableShape, version: Version) -> bool:
 
 
 def schema_changes(applied: Applied, wanted: Target) -> list[Change]:
-    """The changes that make a table ``wanted``, in an order in which they can be made."""
+    """Return the changes that make a table ``wanted``, in an order in which they can be made."""
     if wanted.attributes is None or applied.attributes is None:
         now = {name: name for name in applied.types if name in wanted.types}
         dropped: list[str] = []
@@ -159,7 +166,7 @@ def schema_changes(applied: Applied, wanted: Target) -> list[Change]:
 
 
 def with_defaults(found: Sequence[Change], wanted: Target, versions: TableVersions) -> list[Change]:
-    """``found``, the added columns with what older rows show in them."""
+    """Return ``found``, the added columns with what older rows show in them."""
     numbers = {name: number for number, name in (wanted.attributes or {}).items()}
     full = []
     for change in found:
@@ -172,7 +179,7 @@ def with_defaults(found: Sequence[Change], wanted: Target, versions: TableVersio
 def _type(
     attribute: Attribute, shape: TableShape | None, seen: Version | None, applied: Applied | None
 ) -> LakeType | None:
-    """The lake's type of a column: as its events say, as the table has it, or as the source's type says.
+    """Return the lake's type of a column: as its events say, as the table has it, or as the source's type says.
 
     None: nothing here knows the type, and the column waits for its first event.
     """

@@ -1,4 +1,4 @@
-"""Policy: which of the source's schema changes a table follows, and what becomes of rows where it doesn't. Pure."""
+"""Apply a table's policy: which of the source's schema changes it follows, and what else becomes of rows. Pure."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -12,7 +12,7 @@ EVOLVE, FREEZE, DISCARD_ROW, DISCARD_VALUE = "evolve", "freeze", "discard_row", 
 
 
 def apply_policy(applied: Applied | None, wanted: Target, policy: SchemaPolicy) -> Target:
-    """``wanted`` without the changes that ``policy`` withholds; these are told beside it.
+    """Return ``wanted`` without the changes that ``policy`` withholds; these are listed in its ``withheld``.
 
     A column that would be added isn't, one that was dropped stays, one that was renamed keeps its name, and one of
     another type its type. Where the source has no schema log, nothing is withheld.
@@ -41,13 +41,13 @@ def apply_policy(applied: Applied | None, wanted: Target, policy: SchemaPolicy) 
 
 
 def clashes(wanted: Target) -> list[str]:
-    """Names that two columns would have, because one of them keeps it."""
+    """Return the names that two columns would have, because one of them keeps it."""
     names = [column.name for column in wanted.columns]
     return sorted({name for name in names if names.count(name) > 1})
 
 
 def _changes(applied: Applied, columns: Mapping[int, SourceColumn], policy: SchemaPolicy) -> Iterator[Withheld]:
-    """Every change with the word that the policy has for it. A column's name is dealt with before its type."""
+    """Yield every change with the word that the policy has for it. A column's name is dealt with before its type."""
     assert applied.attributes is not None
     for number, column in columns.items():
         old = applied.attributes.get(number)

@@ -1,4 +1,4 @@
-"""A table's columns through time, as its source wrote them down. Pure."""
+"""The versions of a table's columns through time, as its source wrote them down. Pure."""
 
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -10,7 +10,7 @@ from pipelines.sql import literal
 
 @dataclass(frozen=True)
 class Default:
-    """What rows older than a column show in it.
+    """The value that rows older than a column show in it.
 
     ``text``: as the source prints it; ``literal``: a text which a cast to the column's type reads; None: there is none.
     """
@@ -70,8 +70,9 @@ class Version:
 
     @cached_property
     def written_key(self) -> frozenset[tuple[int, str, str, int, str]]:
-        """The key's columns as a record's key shows them: where any of this changes, so do the bytes of a row's key,
-        and with them its partition.
+        """The key's columns as a record's key shows them.
+
+        Where any of this changes, so do the bytes of a row's key, and with them its partition.
         """
         key = (column for column in self.columns if column.name in self.key)
         return frozenset((c.number, c.name, c.type, c.modifier, c.declared) for c in key)
@@ -98,19 +99,20 @@ class TableVersions:
         return self.versions[-1] if self.versions else None
 
     def at(self, log_position: int | None) -> Version | None:
-        """The version that began at ``log_position``."""
+        """Return the version that began at ``log_position``."""
         return next((version for version in self.versions if version.log_position == log_position), None)
 
     @property
     def key_changes(self) -> tuple[Version, ...]:
-        """The versions from which on rows have another key than in the version before, or the same one written in
-        another way; oldest first.
+        """The versions that change the key or the way it is written, oldest first.
+
+        From each on, rows have another key than in the version before, or the same one written in another way.
         """
         pairs = zip(self.versions, self.versions[1:], strict=False)
         return tuple(after for before, after in pairs if before.written_key != after.written_key)
 
     def up_to(self, version: Version, included: bool) -> "TableVersions":
-        """The table as it was known when ``version`` began, with it or without."""
+        """Return the table as it was known when ``version`` began, with it or without."""
         kept = tuple(
             v
             for v in self.versions
@@ -119,12 +121,12 @@ class TableVersions:
         return TableVersions(kept, self.replaced_at)
 
     def first_with(self, number: int) -> Version | None:
-        """The first version that has the column."""
+        """Return the first version that has the column."""
         return next((version for version in self.versions if number in version.by_number), None)
 
 
 def table_versions(found: list[Version]) -> TableVersions:
-    """The versions of the newest table among ``found``, and where it took another one's place."""
+    """Return the versions of the newest table among ``found``, and where it took another one's place."""
     ordered = sorted(
         {version.log_position: version for version in found}.values(), key=lambda version: version.log_position
     )

@@ -1,1 +1,1 @@
-"""Kinds of source: what a source is (``base``), what Debezium's share (``debezium``), and one room a kind."""
+"""The kinds of source: what every source is (``base``), what Debezium's share (``debezium``), and one room a kind."""

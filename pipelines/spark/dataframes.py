@@ -1,4 +1,4 @@
-"""Frames: DataFrames of what Python has, and what a DataFrame holds on to for as long as a block runs."""
+"""Make DataFrames of what Python has, and keep them, or their views, for a block."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,8 +18,9 @@ OBSERVED = "observed"
 
 
 def from_rows(spark: SparkSession, rows: Iterable[Sequence[Any]], types: str) -> DataFrame:
-    """``rows`` with the columns that ``types`` names, in SQL. They come by Arrow: unlike for lists, Spark starts no
-    Python processes for them, which take a second and 100 MB.
+    """Return a DataFrame of ``rows`` with the columns that ``types`` names, in SQL.
+
+    They come by Arrow: unlike for lists, Spark starts no Python processes for them, which take a second and 100 MB.
     """
     schema = to_arrow_schema(cast(StructType, StructType.fromDDL(types)))
     columns = list(zip(*rows, strict=True)) or [()] * len(schema)
@@ -28,15 +29,17 @@ def from_rows(spark: SparkSession, rows: Iterable[Sequence[Any]], types: str) ->
 
 
 def keep(frame: DataFrame, few: bool = False) -> DataFrame:
-    """``frame``, to be computed once, until :func:`release`. Of ``few`` rows nothing but these is kept, at once: all
-    that they are asked for is planned without what they were made of.
+    """Have ``frame`` computed once, and kept until :func:`release`.
+
+    Of ``few`` rows nothing but these is kept, at once: all that they are asked for is planned without what they were
+    made of.
     """
     # What is observed on the way is told only of a plan that was made from another: of a view by itself it isn't.
     return frame.coalesce(1).localCheckpoint() if few else frame.persist()
 
 
 def release(frame: DataFrame) -> None:
-    """Let go of what :func:`keep` has kept."""
+    """Release what :func:`keep` has kept."""
     if frame.is_cached:
         frame.unpersist()
     else:
@@ -44,8 +47,9 @@ def release(frame: DataFrame) -> None:
 
 
 def keep_with_stats(frame: DataFrame, aggregates: Sequence[Column], few: bool) -> tuple[DataFrame, Row]:
-    """``frame`` as of :func:`keep`, and the ``aggregates`` of its rows: of ``few`` they are told by the job that keeps
-    them.
+    """Return ``frame`` as of :func:`keep`, and the ``aggregates`` of its rows.
+
+    Of ``few`` rows the job that keeps them computes the aggregates as well.
     """
     if not few:
         kept = keep(frame)
@@ -56,8 +60,9 @@ def keep_with_stats(frame: DataFrame, aggregates: Sequence[Column], few: bool) -
 
 
 def observing(frame: DataFrame, aggregates: Sequence[Column]) -> tuple[DataFrame, Callable[[], Row | None]]:
-    """``frame``, and what to ask for the ``aggregates`` of all its rows, once an action has gone over them; it answers
-    None where Spark doesn't tell.
+    """Return ``frame``, and what to call for the ``aggregates`` of all its rows, once an action has gone over them.
+
+    It returns None where Spark doesn't tell.
     """
     observation = Observation()
     # As one value, for a row of several comes with Java's objects in it.
@@ -81,7 +86,7 @@ def _observed(frame: DataFrame, observation: Observation) -> Row | None:
 
 @contextmanager
 def persisted(frame: DataFrame, few: bool = False) -> Iterator[DataFrame]:
-    """``frame``, kept for the block."""
+    """Keep ``frame`` for the block."""
     frame = keep(frame, few)
     try:
         yield frame
@@ -91,7 +96,7 @@ def persisted(frame: DataFrame, few: bool = False) -> Iterator[DataFrame]:
 
 @contextmanager
 def viewed(frame: DataFrame, topic: str) -> Iterator[str]:
-    """``frame`` as a view which SQL of any session can name; its name. One view of a topic at a time."""
+    """Make ``frame`` a view which SQL of any session can name, and give its name. One view of a topic at a time."""
     name = "changes_" + "".join(c if c.islower() or c.isdigit() else f"_{ord(c):x}_" for c in topic)
     frame.createOrReplaceGlobalTempView(name)
     try:

@@ -1,7 +1,7 @@
-"""Executors of their own are replaced in good time, and missed.
+"""Replace executors before they run out of memory, and report when there are none.
 
-What :mod:`pipelines.spark.leaks` lets go in the driver's JVM nobody can in an executor's. It grows there with every
-file that is read, until the executor ends for want of memory, in the middle of a batch. So none gets that old.
+What :mod:`pipelines.spark.leaks` clears in the driver's JVM nobody can clear in an executor's. It grows there with
+every file that is read, until the executor ends for want of memory, in the middle of a batch. So none gets that old.
 
 And a cluster may not know of its application any more, when its master has come back without its state or hadn't the
 driver's answer in time. It then takes the executors away, and the driver waits for others for ever.
@@ -19,7 +19,7 @@ DRIVER = "driver"
 
 
 class Executors:
-    """Those of a session. With ``local[*]`` there are none but the driver, and nothing is done."""
+    """The executors of a session. With ``local[*]`` there are none but the driver, and nothing is done."""
 
     def __init__(self, spark: SparkSession, log: BoundLogger, hours: float = HOURS) -> None:
         self._context, self._log, self._seconds = spark.sparkContext._jsc.sc(), log, hours * 3600
@@ -43,7 +43,7 @@ class Executors:
 
 
 class ExecutorWatch:
-    """Whether a session's work is done by anybody. With ``local[*]`` it always is."""
+    """Watches whether anybody does a session's work. With ``local[*]`` somebody always does."""
 
     def __init__(self, spark: SparkSession, seconds: float = ABSENT_SECONDS) -> None:
         self._context, self._seconds = spark.sparkContext._jsc.sc(), seconds
@@ -51,7 +51,7 @@ class ExecutorWatch:
         self._seen = self._looked = time.monotonic()
 
     def none(self) -> bool:
-        """Whether work has waited ``seconds`` and longer, and in all this time there was no executor."""
+        """Return whether work has waited ``seconds`` and longer, and in all this time there was no executor."""
         now = time.monotonic()
         if self._local or now - self._looked < LOOK_SECONDS:
             return False

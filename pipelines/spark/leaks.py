@@ -1,9 +1,9 @@
-"""What is kept of every task or batch for longer than anybody needs it, let go.
+"""Clear two caches, in Avro and Arrow, that grow with every task (AVRO-4253, iceberg #13937).
 
-Avro's fast reader keeps what it has made for two schemas by which objects these are, and what it keeps refers to them,
-so that nothing of it is ever collected (AVRO-4253). Spark parses its schemas anew in every task. And Iceberg makes an
-allocator of Arrow's for each file that it reads by columns, which stays in its parent's list, for none is ever closed
-(apache/iceberg #13937). Of both there is nothing that is asked for again.
+Avro's fast reader caches what it has made for two schemas by which objects these are, and what it caches refers to
+them, so that nothing of it is ever collected (AVRO-4253). Spark parses its schemas anew in every task. And Iceberg
+makes an allocator of Arrow's for each file that it reads by columns, which stays in its parent's list, for none is ever
+closed (apache/iceberg #13937). Of both there is nothing that is asked for again.
 
 What Python refers to, the JVM keeps: plans, and a table's metadata with its whole history. py4j's objects and their
 methods refer to each other, so they go with a full collection of Python's only, which may be hours away.
@@ -32,16 +32,19 @@ MAPS: dict[str, Callable[[Any], JavaObject]] = {"avro": _readers, "arrow": _allo
 
 
 def freeze_modules() -> None:
-    """Leave what Python has now out of its collections. With all modules each takes some eighty milliseconds; of what
-    a batch leaves, less than one.
+    """Leave what Python has now out of its collections.
+
+    With all modules each takes some eighty milliseconds; of what a batch leaves, less than one.
     """
     gc.collect()
     gc.freeze()
 
 
 class Leaks:
-    """Those of a driver and its JVM, which with ``local[*]`` does the work as well. A library in which its map isn't
-    found is named in the log, and left alone: most likely it is another version, which has no need of it.
+    """The caches of a driver and its JVM, which with ``local[*]`` does the work as well.
+
+    A library in which its map isn't found is named in the log, and left alone: most likely it is another version, which
+    has no need of it.
     """
 
     def __init__(self, jvm: Any, log: BoundLogger) -> None:
@@ -55,11 +58,11 @@ class Leaks:
 
     @property
     def sizes(self) -> dict[str, int]:
-        """How much each library keeps now."""
+        """Library to how much it has cached."""
         return {library: int(kept.size()) for library, kept in self._maps.items()}
 
     def let_go(self) -> None:
-        """Have nothing kept. What runs meanwhile has what it needs itself."""
+        """Clear the caches. What runs meanwhile has what it needs itself."""
         for kept in self._maps.values():
             # Java's own method: what py4j has of that name takes the entries out one by one, by Java's equality.
             JavaObject.__getattr__(kept, "clear")()

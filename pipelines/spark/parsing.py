@@ -1,4 +1,4 @@
-"""Questions to Spark's parser and to Java, about texts that people write."""
+"""Ask Spark's parser and Java about texts that people write."""
 
 from pyspark.errors import IllegalArgumentException, ParseException
 from pyspark.sql import SparkSession

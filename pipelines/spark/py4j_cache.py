@@ -1,4 +1,4 @@
-"""The JVM's classes, looked up once.
+"""Cache the JVM's classes, looked up once.
 
 PySpark names a class of the JVM in every call of a function, and each time the JVM looks for it anew, in every package
 that it might be in and all of Spark's jars. With the hundreds of expressions that a batch is made of, that was a sixth

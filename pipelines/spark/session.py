@@ -28,12 +28,12 @@ END_SECONDS = 10
 
 
 def class_path(jars: Path) -> str:
-    """The jars of a folder, in an order that is always the same."""
+    """Return the jars of a folder, in an order that is always the same."""
     return ":".join(str(jar) for jar in sorted(jars.resolve().glob("*.jar")))
 
 
 def lake_conf(settings: MirrorSettings) -> dict[str, str]:
-    """Spark configuration of a session that reads and writes the lake. Holds no secret."""
+    """Return the Spark configuration of a session that reads and writes the lake. Holds no secret."""
     catalog, jars = f"spark.sql.catalog.{CATALOG}", class_path(settings.spark_jars)
     return {
         "spark.driver.extraClassPath": jars,
@@ -98,8 +98,10 @@ DRIVER_JAVA_OPTIONS = (
 
 
 def start_session(settings: MirrorSettings, name: str, ui: bool = True, lasting: bool = False) -> SparkSession:
-    """Start a driver, after every earlier driver of this state directory has ended. ``ui``: with Spark's web pages.
-    ``lasting``: it runs for days, so heaps are taken at once: what they will be then is seen now.
+    """Start a driver, after every earlier driver of this state directory has ended.
+
+    ``ui``: with Spark's web pages. ``lasting``: it runs for days, so heaps are taken at once: what they will be then is
+    seen now.
     """
     conf = SparkConf().setMaster(settings.spark_master).setAppName(name)
     for key, value in lake_conf(settings).items():
@@ -134,8 +136,9 @@ def start_session(settings: MirrorSettings, name: str, ui: bool = True, lasting:
 
 
 def launch(conf: SparkConf, process: Mapping[str, Any], secret: Mapping[str, str] | None = None) -> SparkSession:
-    """A driver in a JVM of its own, started by ``subprocess.Popen`` with the options ``process``. ``secret``: of its
-    configuration, what no command line may show.
+    """Start a driver in a JVM of its own.
+
+    ``process``: options of ``subprocess.Popen``. ``secret``: of its configuration, what no command line may show.
     """
     # By links or without them, the JVM is given one class path: another one makes its archive useless.
     os.environ["SPARK_HOME"] = str(Path(pyspark.__file__).resolve().parent)
@@ -147,8 +150,9 @@ def launch(conf: SparkConf, process: Mapping[str, Any], secret: Mapping[str, str
 
 
 def _archived(archive: Path) -> str:
-    """Options by which the JVM uses an archive of :mod:`pipelines.mirror.class_archive`, or goes without if it doesn't
-    fit.
+    """Return options by which the JVM uses an archive of :mod:`pipelines.mirror.class_archive`.
+
+    It goes without if the archive doesn't fit.
     """
     if not archive.exists() or not archive.stat().st_size:
         return ""
@@ -178,8 +182,9 @@ def abandon(spark: SparkSession, code: int) -> NoReturn:
 
 
 def leave(code: int) -> NoReturn:
-    """End this process without waiting for threads: one that answers Spark's callbacks may wait for a query that is
-    gone. The JVM ends with it.
+    """End this process without waiting for threads, and its JVM with it.
+
+    A thread that answers Spark's callbacks may wait for a query that is gone.
     """
     sys.stdout.flush()
     sys.stderr.flush()
@@ -195,7 +200,7 @@ def _lock(path: Path) -> int:
 
 @contextmanager
 def configured(session: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """The session has these ``settings`` within the block; its own come back after it."""
+    """Give the session these ``settings`` within the block; its own come back after it."""
     before = {key: session.conf.get(key, None) for key in settings}
     for key, value in settings.items():
         session.conf.set(key, value)

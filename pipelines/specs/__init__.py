@@ -1,1 +1,1 @@
-"""What is configured by table, in YAML files in this folder."""
+"""The configuration of single tables, in YAML files in this folder."""

@@ -1,5 +1,7 @@
-"""Layout: how a table is partitioned and sorted, as its spec says. Changed at any time without a rewrite: what was
-written before keeps its layout until it is compacted. See infra/decisions/026-layout.md.
+"""The layout of a table, as its spec says: how it is partitioned and sorted.
+
+It can be changed at any time without a rewrite: what was written before keeps its layout until it is compacted. See
+infra/decisions/026-layout.md.
 """
 
 import re
@@ -28,7 +30,7 @@ class Term:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Raises ValueError."""
+        """Parse the text of a spec. Raises ValueError."""
         found = _CALL.fullmatch(text.strip())
         if found is None:
             if not text.strip() or set(text) & set("(),"):
@@ -45,7 +47,7 @@ class Term:
 
     @classmethod
     def of(cls, transform: str, column: str) -> Self:
-        """From Iceberg's own text of a transform, such as ``bucket[16]``."""
+        """Make a term from Iceberg's own text of a transform, such as ``bucket[16]``."""
         name, _, width = transform.rstrip("]").partition("[")
         return cls(name, column, int(width) if width else None)
 
@@ -58,7 +60,9 @@ TermText = Annotated[str, AfterValidator(_canonical)]
 
 
 class Layout(BaseModel):
-    """``partition``: terms as of :class:`Term`; None: as the table has it. ``sort``: what files are sorted by when they
+    """How a table is partitioned and sorted.
+
+    ``partition``: terms as of :class:`Term`; None: as the table has it. ``sort``: what files are sorted by when they
     are rewritten; None: as ``upkeep.sort`` says.
     """
 
@@ -69,5 +73,5 @@ class Layout(BaseModel):
 
     @property
     def sort_terms(self) -> list[Term]:
-        """What files are sorted by."""
+        """The terms that files are sorted by."""
         return [Term.parse(text) for text in self.sort or ()]

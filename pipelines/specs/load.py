@@ -1,4 +1,4 @@
-"""Specs: what is configured by table, in YAML files beside the code. Read once, when a process starts."""
+"""Load the specs of tables, in YAML files beside the code. Read once, when a process starts."""
 
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
@@ -26,7 +26,7 @@ class SpecError(PipelineError):
 
 
 class SchemaPolicy(BaseModel):
-    """What to do about each kind of change of a source table's schema."""
+    """The policy for each kind of change of a source table's schema."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -39,7 +39,7 @@ class SchemaPolicy(BaseModel):
 
 
 class TableSpec(BaseModel):
-    """One table's file. ``table`` is ``schema.table``, as the source has it."""
+    """The spec of one table, from its file. ``table`` is ``schema.table``, as the source has it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -52,7 +52,7 @@ class TableSpec(BaseModel):
 
 
 class Defaults(BaseModel):
-    """What holds for every table that has no word of its own."""
+    """The defaults, for every table whose own file doesn't say otherwise."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -69,37 +69,37 @@ class Specs:
         self._defaults, self._tables = defaults, tables
 
     def schema_policy(self, schema: str, name: str) -> SchemaPolicy:
-        """A table's policy: its own words, and the defaults where it has none."""
+        """Return a table's policy: its own words, and the defaults where it has none."""
         return _over(self._defaults.schema_changes, self._spec(schema, name).schema_changes)
 
     @property
     def default_upkeep(self) -> Upkeep:
-        """That of a table of which no spec says otherwise."""
+        """The upkeep of tables whose spec doesn't say otherwise."""
         return self._defaults.upkeep
 
     def upkeep(self, schema: str, name: str) -> Upkeep:
-        """A table's upkeep, likewise."""
+        """Return a table's upkeep, and the defaults where it has none."""
         return _over(self._defaults.upkeep, self._spec(schema, name).upkeep)
 
     def alerts(self, schema: str, name: str) -> Alerts:
-        """When a table is unhealthy, likewise."""
+        """Return when a table is unhealthy, and the defaults where it doesn't say."""
         return _over(self._defaults.alerts, self._spec(schema, name).alerts)
 
     def freshness(self, schema: str, name: str) -> float:
-        """How old what readers see of a table may be, at most, while the mirror keeps up: seconds."""
+        """Return how old what readers see of a table may be, at most, while the mirror keeps up: seconds."""
         return self._spec(schema, name).freshness_seconds or self._defaults.freshness_seconds
 
     def layout(self, schema: str, name: str) -> Layout:
-        """How a table is to be partitioned and sorted, where its file says so."""
+        """Return how a table is to be partitioned and sorted, where its file says so."""
         return self._spec(schema, name).layout
 
     @property
     def default_freshness(self) -> float:
-        """The same of a table that no file speaks of."""
+        """Freshness in seconds for tables without a spec file."""
         return self._defaults.freshness_seconds
 
     def _spec(self, schema: str, name: str) -> TableSpec:
-        """What is said of a table, if anything is."""
+        """Return the spec of a table, an empty one where there is none."""
         called = f"{schema}.{name}"
         return self._tables.get(called) or TableSpec(table=called)
 
@@ -109,7 +109,7 @@ def _over(defaults: Model, said: Model) -> Model:
 
 
 def load_specs(directory: Path = DIRECTORY) -> Specs:
-    """Every spec in ``directory``. Raises SpecError."""
+    """Load every spec in ``directory``. Raises SpecError."""
     defaults = Defaults()
     tables: dict[str, TableSpec] = {}
     files: dict[str, Path] = {}

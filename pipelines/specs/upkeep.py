@@ -1,4 +1,4 @@
-"""What is asked of a table's upkeep, in its spec."""
+"""The settings of a table's upkeep, in its spec."""
 
 from typing import Literal
 
@@ -40,8 +40,9 @@ class Upkeep(BaseModel):
 
 
 def after_backlog(policy: Upkeep) -> Upkeep:
-    """That of a table into which a backlog has just come: readers come next, and nobody waits for a batch. Whatever a
-    scan of the table pays for is taken out.
+    """Return the upkeep of a table into which a backlog has just come.
+
+    Readers come next, and nobody waits for a batch. So whatever a scan of the table pays for is rewritten.
     """
     return policy.model_copy(update={"delete_share": min(policy.delete_share, 0.01), "files": 2})
 
@@ -51,16 +52,19 @@ OWN_SNAPSHOTS = 20
 
 
 def own_upkeep(default: Upkeep) -> Upkeep:
-    """That of the mirror's own tables. The newest commit of dead letters tells which there are, so that none comes
-    twice, and must be among the snapshots that are kept: there are commits of upkeep after it, but never so many.
+    """Return the upkeep of the mirror's own tables.
+
+    The newest commit of dead letters tells which there are, so that none comes twice, and must be among the snapshots
+    that are kept: there are commits of upkeep after it, but never so many.
     """
     return default.model_copy(update={"snapshots": max(default.snapshots, OWN_SNAPSHOTS)})
 
 
 class Alerts(BaseModel):
-    """What makes a table unhealthy, for people to look at: more files in a partition than ``partition_files``, more
-    ``snapshots``, more metadata than ``metadata_mib``, or a compaction that has been due, and not done, for
-    ``compaction_hours``.
+    """The limits beyond which a table is unhealthy, for people to look at.
+
+    These are more files in a partition than ``partition_files``, more ``snapshots``, more metadata than
+    ``metadata_mib``, or a compaction that has been due, and not done, for ``compaction_hours``.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

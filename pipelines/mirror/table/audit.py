@@ -1,7 +1,8 @@
-"""Audit: write, audit, publish. What a batch makes of a table whose contract is blocking goes to a branch, which only
-becomes what readers see once it keeps every promise. Until then they have the last state that did.
+"""Write, audit, publish: a table with a blocking contract is audited before readers see it.
 
-Columns and comments are the table's: they change when the batch is written, published or not.
+What a batch makes of it goes to a branch, which only becomes what readers see once it keeps every promise. Until then
+they have the last state that did. Columns and comments are the table's: they change when the batch is written,
+published or not.
 """
 
 from collections.abc import Callable, Iterator
@@ -28,8 +29,10 @@ _ONE_AT_A_TIME = Lock()
 
 
 class AuditBranch:
-    """One table's. ``spark``: the process's first session; ``settle``: lets other tables come as far as this one, for
-    checks that look at them.
+    """The audit branch of one table.
+
+    ``spark``: the process's first session; ``settle``: lets other tables come as far as this one, for checks that look
+    at them.
     """
 
     def __init__(self, spark: SparkSession, contract: Contract, settle: Callable[[], None]) -> None:
@@ -38,7 +41,7 @@ class AuditBranch:
         self._last: Last | None = None
 
     def begin(self, table: LakeTable) -> LakeTable:
-        """The table on a branch of its own, which is as readers see it now. What an earlier one left goes."""
+        """Return the table on a new branch, which is as readers see it now. What an earlier one left is removed."""
         remove_branch(table, BRANCH)
         return create_branch(table, BRANCH)
 
@@ -54,7 +57,7 @@ class AuditBranch:
             self.abandon(table)
 
     def abandon(self, table: LakeTable) -> None:
-        """What is on the branch is given up, and nobody has seen it."""
+        """Remove the branch. Nobody has seen what is on it."""
         remove_branch(table, BRANCH)
 
     def _check(self, table: LakeTable) -> None:

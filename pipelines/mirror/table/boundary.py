@@ -1,4 +1,4 @@
-"""Boundary: where in each partition of a topic a position of the source's log lies.
+"""Find where in each partition of a topic a position of the source's log lies.
 
 A partition has a table's changes in the order in which their transactions were committed. So positions don't only rise:
 what was written earlier may have been committed later.
@@ -20,8 +20,9 @@ LookUp = Callable[[TopicProfile], Schemas]
 def before(
     read: Read, source: StreamSource, look_up: LookUp, topic: str, pending: Ranges, position: int
 ) -> dict[int, tuple[int, int]]:
-    """The part of ``pending`` that is older than ``position``, a position for which every transaction of the table
-    waited: each partition's offsets below its first newer record.
+    """Return the part of ``pending`` that is older than ``position``.
+
+    It is each partition's offsets below its first newer record. Every transaction of the table waited for ``position``.
     """
     cut: dict[int, int] = {}
     for _, records in read(pending):
@@ -35,10 +36,10 @@ def before(
 def through(
     read: Read, source: StreamSource, look_up: LookUp, topic: str, pending: Ranges, position: int
 ) -> dict[int, tuple[int, int]]:
-    """The part of ``pending`` that has everything up to ``position``: each partition's offsets up to its last such
-    record.
+    """Return the part of ``pending`` that has everything up to ``position``.
 
-    A partition that has none is left out. There may be newer records among them.
+    It is each partition's offsets up to its last such record. A partition that has none is left out. There may be newer
+    records among them.
     """
     ranges: dict[int, tuple[int, int]] = {}
     for _, records in read(pending):
@@ -52,7 +53,7 @@ def through(
 def _offsets(
     records: DataFrame, source: StreamSource, look_up: LookUp, topic: str, condition: Column
 ) -> dict[int, tuple[int, int]]:
-    """Partition to the first and the last offset of the records that meet ``condition``."""
+    """Return partition to the first and the last offset of the records that meet ``condition``."""
     seen = profile(records).get(topic)
     found: dict[int, tuple[int, int]] = {}
     for shape, writers in look_up(seen).written if seen is not None else ():

@@ -1,4 +1,4 @@
-"""One batch of a topic's records as one commit of their table.
+"""Make one batch of a topic's records one commit of their table.
 
 The way is straight: resolve the schema, prepare the rows and measure them, evolve the table, choose how to write, keep
 the dead letters, commit with the ledger. Each step hands on one frozen value. A step that needs something first returns
@@ -188,7 +188,7 @@ class Commits:
         self._enter(batch, counts, None, stats.truncated, stats)
 
     def _evolve(self, measured: Measured, resync: Resync | None) -> MergeInput:
-        """Create the table, or give it the columns of the changes; the good rows, for that table."""
+        """Create the table, or give it the columns of the changes; return the good rows, for that table."""
         resolved, stats, rows = measured.resolved, measured.stats, measured.rows
         batch = resolved.batch
         before = self._ledger.reached.truncated

@@ -1,4 +1,4 @@
-"""A table follows the key changes that the schema log tells of, each after all that was written before it.
+"""Follow the key changes that the schema log tells of, each after all that was written before it.
 
 See :mod:`pipelines.evolve.key_change`.
 """

@@ -1,4 +1,4 @@
-"""One table's share of a batch: which of its topic's records are due, by its ledger, in batches that are a commit each.
+"""Mirror one table's share of a batch: which of its topic's records are due, by its ledger, a commit each.
 
 See :mod:`pipelines.mirror.table.commits` for the commit itself.
 """
@@ -83,7 +83,7 @@ class TableMirror:
 
     @property
     def reached(self) -> Positions | None:
-        """How far the table is, without looking again, with what was read beyond it; None: that isn't known."""
+        """The positions of the table, without looking again, with what was read beyond it; None: they aren't known."""
         return self._ledger.reached.positions if self._ledger.known.positions else None
 
     def from_here(self, planned: Ranges) -> Ranges:
@@ -121,10 +121,10 @@ class TableMirror:
             raise
 
     def mirror(self, planned: TopicBatch, schema_changed: bool = False) -> TopicOutcome:
-        """Bring a batch's part of the topic into the table.
+        """Bring a batch's records of the topic into the table.
 
-        What the ledger already holds is skipped, and what lies between the ledger and the batch is read from Kafka
-        first: its last part into the batch's commit, if it fits, and whatever is before that in commits of its own.
+        What the ledger already has is skipped, and what lies between the ledger and the batch is read from Kafka first:
+        its last part into the batch's commit, if it fits, and whatever is before that in commits of its own.
 
         ``planned.offsets``: the batch's offset range of every partition of the topic. ``schema_changed``: the schema
         log has news of the table, which it follows even if no row has come since. Raises StopPipeline where Kafka

@@ -1,4 +1,4 @@
-"""What a commit turns out to need before it can be made."""
+"""The needs of a commit: what it turns out to need before it can be made."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""What one table's share of a batch needs of the world around it."""
+"""The ports of one table's mirror: what it needs of the world around it."""
 
 from collections.abc import Iterator
 from typing import Protocol

@@ -1,4 +1,4 @@
-"""How one table is mirrored, by its spec and its contract."""
+"""The rules by which one table is mirrored, from its spec and its contract."""
 
 from dataclasses import dataclass, field
 
@@ -12,7 +12,9 @@ from quality.contract import Contract
 
 @dataclass(frozen=True)
 class Rules:
-    """How a table is mirrored. ``source``: the connector's name; ``pipeline``: the ledger's; ``dead_share``: see
+    """The rules by which a table is mirrored.
+
+    ``source``: the connector's name; ``pipeline``: the ledger's; ``dead_share``: see
     :mod:`pipelines.dead_letters.circuit_breaker`. ``audit``: what stands between the table's commits and its readers,
     if anything does. ``vault``: the keys by which what the contract protects is. ``limits``: what counts as few and as
     many.

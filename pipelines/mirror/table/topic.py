@@ -1,4 +1,4 @@
-"""What a topic holds, by partition, and what the schema log and the registry say of its records."""
+"""One topic: what it holds, by partition, and what the schema log and the registry say of its records."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -38,7 +38,7 @@ class Topic:
         return profile(records).get(self.name, TopicProfile(self.name))
 
     def looked_at(self, batch: TopicBatch) -> TopicBatch:
-        """Look at what ``batch`` holds, of which that was expected."""
+        """Look at what ``batch`` holds, whose profile was only expected."""
         seen = self.profile(batch.raw)
         batch.outcome.rows += seen.rows - batch.seen.rows
         return replace(batch, seen=seen)

@@ -1,4 +1,4 @@
-"""What pipelines ask of a source, whatever its kind."""
+"""The protocols of a source, whatever its kind, as pipelines use it."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

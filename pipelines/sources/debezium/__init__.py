@@ -1,1 +1,1 @@
-"""What every Debezium source shares: the envelope, its schemas, decoding."""
+"""The share of every Debezium source: the envelope, its schemas, decoding."""

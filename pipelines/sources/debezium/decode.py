@@ -1,4 +1,4 @@
-"""Decode: raw records of one topic, which Debezium wrote, to change rows (:mod:`pipelines.sources.base.change_rows`).
+"""Decode a topic's raw records, which Debezium wrote, to change rows (:mod:`pipelines.sources.base.change_rows`).
 
 Bytes that can't be decoded give a problem, never an error.
 """
@@ -73,7 +73,10 @@ def _steps(
     _jvm: Any, shape: TableShape, writers: tuple[tuple[int, str], ...], rejected: tuple[tuple[int, str], ...],
     placeholder: str, dialect: Dialect, keyless: bool,
 ) -> _Steps:  # fmt: skip
-    """They are made once: a table of twenty columns needs seven hundred calls into the JVM for them (``_jvm``)."""
+    """Return the steps, which are made once.
+
+    A table of twenty columns needs seven hundred calls into the JVM for them (``_jvm``).
+    """
     image = F.when(F.col("event.op") == "d", F.col("event.before")).otherwise(F.col("event.after"))
     old = F.when(F.col("event.op").isin("u", "d"), F.col("event.before"))
     late = (F.col("event.op") == "r") & is_replayed(F.col("headers"))
@@ -143,7 +146,7 @@ def _value(column: SourceColumn, image: str = "image") -> Column:
 
 
 def _completed(shape: TableShape, placeholder: str) -> Column:
-    """The image with the unchanged values that are left out of it, which the whole old row holds."""
+    """Return the image with the unchanged values that are left out of it, which the whole old row has."""
     toastable = {column.name for column in shape.toastable}
 
     def value(column: SourceColumn) -> Column:

@@ -1,4 +1,4 @@
-"""What one kind of database has of its own in Debezium's events."""
+"""The dialect of one kind of database in Debezium's events."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What the schema registry says of the records in a batch of one topic."""
+"""Look up what the schema registry says of the records in a batch of one topic."""
 
 import json
 from collections.abc import Mapping

@@ -17,7 +17,7 @@ from pipelines.sources.debezium.names import escaped, topic_name
 
 @dataclass
 class DebeziumStream:
-    """A :class:`pipelines.sources.base.source.StreamSource`.
+    """A :class:`pipelines.sources.base.source.StreamSource` that Debezium captures.
 
     ``captured``: the source's captured schemas. ``unavailable_value``: what stands for a value that the connector left
     out. ``heartbeat``, ``schema_changes``: the names (``schema.table``) of the tables in which the source keeps both.
@@ -34,8 +34,10 @@ class DebeziumStream:
 
     @property
     def topic_pattern(self) -> str:
-        """A Java regular expression for every captured table's topic, for the heartbeat, which keeps lag visible, and
-        for the schema log, which tables follow.
+        """A Java regular expression for all topics that are read.
+
+        They are every captured table's topic, the heartbeat's, which keeps lag visible, and the schema log's, which
+        tables follow.
         """
         return topic_pattern(self.name, self.captured, (self.heartbeat, self.schema_changes))
 

@@ -1,8 +1,8 @@
-"""How a column of a Debezium event becomes a column of the lake.
+"""Map a column of a Debezium event to a column of the lake.
 
 Debezium says what a value means by the name of its Connect schema (``connect.name`` in Avro). The mapping is exact for
-every type named here; a type that isn't named raises :class:`UnsupportedType`, and is never altered in silence.
-Source: the connectors' documentation, "Data type mappings".
+every type named here; a type that isn't named raises :class:`UnsupportedType`, and is never altered in silence. Source:
+the connectors' documentation, "Data type mappings".
 """
 
 from dataclasses import replace
@@ -126,10 +126,10 @@ MARKED_ELEMENTS = ("string", "bytes", "int", "long")
 
 
 def is_unavailable(value: Column, avro: Any, placeholder: str) -> Column:
-    """Whether the decoded value of a toastable column is Debezium's stand-in for "unchanged, not in the log".
+    """Return whether the value of a toastable column is Debezium's stand-in for "unchanged, not in the log".
 
-    ``placeholder`` is the connector's ``unavailable.value.placeholder``, random for each installation, so that no
-    stored value can be taken for it. Never null.
+    ``value``: as decoded. ``placeholder`` is the connector's ``unavailable.value.placeholder``, random for each
+    installation, so that no stored value can be taken for it. Never null.
     """
     kind = _base(avro)
     if kind == "string":

@@ -1,1 +1,1 @@
-"""What is PostgreSQL's alone: capture settings, type mapping, reading the source."""
+"""PostgreSQL as a source: capture settings, type mapping, reading the source."""

@@ -5,7 +5,10 @@ from pyspark.sql import functions as F
 
 
 def bits(value: Column, length: int | None) -> Column:
-    """Bits as PostgreSQL prints them, from bytes whose least bit comes first. Without a ``length`` from the first 1."""
+    """Return bits as PostgreSQL prints them, from bytes whose least bit comes first.
+
+    Without a ``length`` they begin with the first 1.
+    """
     places = F.sequence(F.lit(length) - 1 if length else 8 * F.length(value), F.lit(0), F.lit(-1))
 
     def bit(place: Column) -> Column:

@@ -1,4 +1,4 @@
-"""What capture does with each table of a source, as the source's own catalog tells it."""
+"""Decide what capture does with each table of a source, by the source's own catalog."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from pipelines.sources.postgres.capture import PUBLICATION, ROLE, SLOT
 
 
 class Mode(StrEnum):
-    """How a table reaches the lake."""
+    """The way in which a table reaches the lake."""
 
     KEYED = "keyed"
     WHOLE_ROWS = "by whole rows (REPLICA IDENTITY FULL)"
@@ -21,8 +21,10 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True)
 class TableState:
-    """One table of a captured schema, as the catalog has it. ``false_key`` names an index that Debezium takes for the
-    key of a table without a primary key, though several rows may share it; ``true_key`` one that is a key.
+    """One table of a captured schema, as the catalog has it.
+
+    ``false_key`` names an index that Debezium takes for the key of a table without a primary key, though several rows
+    may share it; ``true_key`` one that is a key.
     """
 
     schema: str
@@ -40,7 +42,7 @@ class TableState:
 
     @property
     def name(self) -> str:
-        """``schema.table``."""
+        """The name as ``schema.table``."""
         return f"{self.schema}.{self.table}"
 
     @property
@@ -51,7 +53,7 @@ class TableState:
 
 @dataclass(frozen=True)
 class TableCapture:
-    """What becomes of one table. ``reason`` says why it is left out, or what is unusual about it."""
+    """The mode of one table. ``reason`` says why it is left out, or what is unusual about it."""
 
     name: str
     mode: Mode
@@ -60,8 +62,9 @@ class TableCapture:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """What the connector must not read: whole tables, partitions (their partitioned table is read), columns; and
-    whether it must escape the names of columns.
+    """The tables, partitions and columns that the connector must not read.
+
+    Of a partition the partitioned table is read. ``escaped``: whether the connector must escape the names of columns.
     """
 
     tables: frozenset[str]
@@ -70,8 +73,9 @@ class LeftOut:
     escaped: bool = False
 
     def differs_from(self, told: "LeftOut") -> bool:
-        """Whether a connector that was ``told`` something else has to be told. Not for a new partition, which it gets
-        nothing of anyway; but for one that is a table of its own now.
+        """Return whether a connector that was ``told`` something else has to be told this.
+
+        Not for a new partition, which it gets nothing of anyway; but for one that is a table of its own now.
         """
         return (self.tables, self.escaped) != (told.tables, told.escaped) or not told.partitions <= self.partitions
 
@@ -86,13 +90,13 @@ class Named:
 
 
 def misnamed(source: str, versions: Sequence[Named]) -> dict[str, str]:
-    """``schema.table`` to the reason why its names can't be mirrored. Pure."""
+    """Return ``schema.table`` to the reason why its names can't be mirrored. Pure."""
     found = ((f"{v.schema}.{v.table}", why_unusable(source, v.schema, v.table, v.columns)) for v in versions)
     return {name: reason for name, reason in found if reason is not None}
 
 
 def classify(state: TableState, misnamed: Mapping[str, str]) -> TableCapture:
-    """The mode of one table. Pure."""
+    """Return the mode of one table. Pure."""
     if reason := _why_left_out(state) or misnamed.get(state.name):
         return TableCapture(state.name, Mode.LEFT_OUT, reason)
     if not state.has_primary_key and state.true_key is None:
@@ -107,7 +111,7 @@ def classify(state: TableState, misnamed: Mapping[str, str]) -> TableCapture:
 
 
 def left_out(source: str, states: Sequence[TableState], versions: Sequence[Named]) -> LeftOut:
-    """What of these tables the connector must not read. Pure.
+    """Return what of these tables the connector must not read. Pure.
 
     A name that can't be mirrored counts as long as the log holds it, whatever became of the table since.
 
@@ -173,7 +177,7 @@ ORDER BY 1, 2"""
 
 
 def read_states(connection: psycopg.Connection, schemas: Sequence[str]) -> list[TableState]:
-    """The tables of these schemas, partitions among them. Any role that may connect can read this."""
+    """Return the tables of these schemas, partitions among them. Any role that may connect can read this."""
     found = connection.execute(_STATES, {"publication": PUBLICATION, "role": ROLE, "schemas": list(schemas)}).fetchall()
     return [TableState(*(*columns, tuple(generated))) for *columns, generated in found]
 
@@ -190,7 +194,7 @@ ORDER BY until NULLS LAST"""
 
 
 def read_names(connection: psycopg.Connection, slot: str) -> list[Named]:
-    """The columns of the captured tables, now and since the slot's position, as the source's schema log tells them."""
+    """Return the columns of the captured tables, now and since the slot's position, by the source's schema log."""
     if connection.execute("SELECT to_regclass('lakehouse.schema_changes') IS NULL").fetchone() == (True,):
         return []
     found = connection.execute(_NAMES, (slot,)).fetchall()
@@ -198,7 +202,7 @@ def read_names(connection: psycopg.Connection, slot: str) -> list[Named]:
 
 
 def why_left_out(connection: psycopg.Connection, source: str, schemas: Sequence[str]) -> dict[str, str]:
-    """``schema.table`` of every table that capture doesn't read, and the reason."""
+    """Return ``schema.table`` of every table that capture doesn't read, and the reason."""
     unusable = misnamed(source, read_names(connection, SLOT))
     found = (classify(state, unusable) for state in read_states(connection, schemas) if not state.is_partition)
     return {table.name: table.reason or "" for table in found if table.mode is Mode.LEFT_OUT}
@@ -223,6 +227,6 @@ FROM pg_replication_slots WHERE slot_name = %s"""
 
 
 def read_slot(connection: psycopg.Connection, name: str) -> SlotState | None:
-    """The slot of this name, or None while there is none."""
+    """Return the slot of this name, or None while there is none."""
     row = connection.execute(_SLOT, (name,)).fetchone()
     return None if row is None else SlotState(*row)

@@ -1,4 +1,4 @@
-"""Cutting a table into chunks by its key, in an order that PostgreSQL and the lake's readers share."""
+"""Cut a table into chunks by its key, in an order that PostgreSQL and the lake's readers share."""
 
 from dataclasses import dataclass
 
@@ -26,8 +26,9 @@ WHERE a.attrelid = %s::regclass AND CASE c.collname
 
 @dataclass(frozen=True)
 class KeyRange:
-    """Keys after ``after``, up to and including ``upto``: a text for each column of the key, as
-    :func:`pipelines.sources.postgres.reader.read_rows` gives it. None: no bound on that side.
+    """The keys after ``after``, up to and including ``upto``; None: no bound on that side.
+
+    A key is a text for each of its columns, as :func:`pipelines.sources.postgres.reader.read_rows` gives it.
     """
 
     after: Key | None = None
@@ -42,7 +43,7 @@ class KeyOrder:
     expressions: tuple[sql.Composable, ...]
 
     def condition(self, within: KeyRange) -> sql.Composable:
-        """SQL for "the row's key is in this range"."""
+        """Return SQL for "the row's key is in this range"."""
         row = sql.SQL("({})").format(sql.SQL(", ").join(self.expressions))
         bounds = ((">", within.after), ("<=", within.upto))
         parts = [sql.SQL("{} {} {}").format(row, sql.SQL(sign), self._row(key)) for sign, key in bounds if key]
@@ -54,7 +55,7 @@ class KeyOrder:
 
 
 def key_order(connection: psycopg.Connection, table: SourceTable) -> KeyOrder | None:
-    """The order of the table's keys, or None where it has no key, or one whose order readers don't share."""
+    """Return the order of the table's keys, or None where it has no key, or one whose order readers don't share."""
     by_name = {column.name: column for column in table.columns}
     columns = tuple(by_name[name] for name in table.key)
     if not columns or not all(map(_has_order, columns)):
@@ -67,7 +68,7 @@ def key_order(connection: psycopg.Connection, table: SourceTable) -> KeyOrder | 
 def end_of_chunk(
     connection: psycopg.Connection, table: SourceTable, order: KeyOrder, after: Key | None, rows: int
 ) -> Key | None:
-    """The key of the last of so many rows after ``after``; None: there are fewer than that left."""
+    """Return the key of the last of so many rows after ``after``; None: there are fewer than that left."""
     # Ordered before it is rendered: ORDER BY would take a rendered column for the one of that name.
     last = sql.SQL("SELECT * FROM {} WHERE {} ORDER BY {} OFFSET {} LIMIT 1").format(
         table_rows(table), order.condition(KeyRange(after)), sql.SQL(", ").join(order.expressions), rows - 1
@@ -79,7 +80,7 @@ def end_of_chunk(
 
 
 def has_more_rows(connection: psycopg.Connection, table: SourceTable, rows: int) -> bool:
-    """Whether the table has more rows than that; stops counting there."""
+    """Return whether the table has more rows than that; counting stops there."""
     query = sql.SQL("SELECT count(*) FROM (SELECT FROM {} LIMIT {}) s").format(table_rows(table), rows + 1)
     row = connection.execute(query).fetchone()
     return row is not None and row[0] > rows

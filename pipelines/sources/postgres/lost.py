@@ -1,4 +1,4 @@
-"""What the connector doesn't keep of some types, and can't be told from its events: it is told of the columns."""
+"""The parts of some types' values that the connector doesn't keep: columns' comments say so, for events can't."""
 
 UNBOUNDED = "an array's lower bounds, and all elements of an array with more than one dimension"
 _LOST = {
@@ -17,7 +17,7 @@ PRINTED = {
 
 
 def lost(source_type: str, without_null: bool = False) -> str | None:
-    """What of a value of this type (as the connector names it, in capitals) isn't in the events; None: nothing.
+    """Return what of a value of this type (as the connector names it, in capitals) isn't in the events; None: nothing.
 
     ``without_null``: the events' schema has no null among an array's elements.
     """

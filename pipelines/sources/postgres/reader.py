@@ -1,4 +1,4 @@
-"""Reading the source itself: which tables are captured, and all rows of one as text in Arrow batches.
+"""Read the source itself: which tables are captured, and all rows of one as text in Arrow batches.
 
 Every value is rendered by PostgreSQL, in one canonical form a type, so that nothing on the way can round or reinterpret
 it. Memory is bounded by the block size, whatever the table's size.
@@ -119,7 +119,7 @@ class TableColumn:
         return f"DECIMAL({precision},{scale})"
 
     def rendered(self) -> sql.Composable:
-        """The SQL that gives this column as canonical text."""
+        """Return the SQL that gives this column as canonical text."""
         name = sql.Identifier(self.name)
         if self.is_array:
             return sql.SQL("to_json({}::text[])").format(name)
@@ -141,7 +141,7 @@ class SourceTable:
 
     @property
     def full_name(self) -> str:
-        """``schema.table``."""
+        """The name as ``schema.table``."""
         return f"{self.schema}.{self.name}"
 
 
@@ -160,7 +160,7 @@ def hold_snapshot(connection: psycopg.Connection) -> Snapshot:
 
 
 def captured_tables(connection: psycopg.Connection, publication: str, schemas: tuple[str, ...]) -> list[SourceTable]:
-    """The tables of these schemas that the publication carries, with columns and key."""
+    """Return the tables of these schemas that the publication carries, with columns and key."""
     found = connection.execute(_TABLES, (publication, list(schemas))).fetchall()
     return [
         SourceTable(schema, name, _columns(connection, oid), _key(connection, oid), partitioned)
@@ -169,7 +169,7 @@ def captured_tables(connection: psycopg.Connection, publication: str, schemas: t
 
 
 def uncaptured_tables(connection: psycopg.Connection, publication: str, schemas: tuple[str, ...]) -> list[str]:
-    """``schema.table`` of what these schemas hold and the publication leaves out."""
+    """Return ``schema.table`` of what these schemas hold and the publication leaves out."""
     rows = connection.execute(_UNPUBLISHED, (list(schemas), publication, publication)).fetchall()
     return [f"{schema}.{name}" for schema, name in rows]
 
@@ -187,14 +187,16 @@ def _key(connection: psycopg.Connection, oid: int) -> tuple[str, ...]:
 
 
 def count_rows(connection: psycopg.Connection, table: SourceTable) -> int:
-    """Rows of the table in the connection's snapshot."""
+    """Count the rows of the table in the connection's snapshot."""
     row = connection.execute(sql.SQL("SELECT count(*) FROM {}").format(table_rows(table))).fetchone()
     return int(row[0]) if row else 0
 
 
 def storage(connection: psycopg.Connection, table: SourceTable) -> str:
-    """Names the files that hold the table now. TRUNCATE isn't MVCC-safe: it empties the table for every snapshot, also
-    for one taken earlier; but it changes these files, so that a reader can tell.
+    """Return a text that names the files which hold the table now.
+
+    TRUNCATE isn't MVCC-safe: it empties the table for every snapshot, also for one taken earlier; but it changes these
+    files, so that a reader can tell.
     """
     row = connection.execute(
         "SELECT string_agg(coalesce(pg_relation_filenode(relid), 0)::text, ',' ORDER BY relid)"
@@ -208,7 +210,7 @@ def storage(connection: psycopg.Connection, table: SourceTable) -> str:
 
 
 def estimate_rows(connection: psycopg.Connection, table: SourceTable) -> int | None:
-    """PostgreSQL's own estimate, for progress only; None before the first ANALYZE."""
+    """Return PostgreSQL's own estimate, for progress only; None before the first ANALYZE."""
     row = connection.execute("SELECT reltuples::bigint FROM pg_class WHERE oid = %s::regclass",
                              (table_name(table).as_string(connection),)).fetchone()  # fmt: skip
     return int(row[0]) if row and row[0] >= 0 else None
@@ -220,9 +222,10 @@ def read_rows(
     columns: tuple[TableColumn, ...],
     where: sql.Composable = EVERY_ROW,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of the connection's snapshot, as batches of text columns ``c0, c1, …`` in the order of ``columns``.
+    """Yield the rows of the connection's snapshot, as batches of text columns.
 
-    A null is a null, an empty text an empty text. Raises pyarrow.ArrowInvalid for a row larger than BLOCK_BYTES.
+    They are ``c0, c1, …`` in the order of ``columns``. A null is a null, an empty text an empty text. Raises
+    pyarrow.ArrowInvalid for a row larger than BLOCK_BYTES.
     """
     # A column that is never null comes first: a row of one null column would be an empty line.
     rendered = sql.SQL(", ").join([sql.SQL("1"), *(column.rendered() for column in columns)])
@@ -248,12 +251,12 @@ def read_rows(
 
 
 def table_rows(table: SourceTable) -> sql.Composable:
-    """What to select the table's rows from: not those of tables that inherit from it."""
+    """Return what to select the table's rows from: not those of tables that inherit from it."""
     return sql.SQL("{}" if table.partitioned else "ONLY {}").format(table_name(table))
 
 
 def table_name(table: SourceTable) -> sql.Identifier:
-    """The table's name in PostgreSQL's SQL, quoted."""
+    """Return the table's name in PostgreSQL's SQL, quoted."""
     return sql.Identifier(table.schema, table.name)
 
 
@@ -268,19 +271,19 @@ class _CopyStream:
         self._ended = False
 
     def has_rows(self) -> bool:
-        """Whether there is anything to read; what was read for that isn't lost."""
+        """Return whether there is anything to read; what was read for that isn't lost."""
         self._fill(1)
         return bool(self._held)
 
     def read(self, size: int = -1) -> bytes:
-        """Up to ``size`` bytes, all of the rest if it is negative; empty at the end."""
+        """Return up to ``size`` bytes, all of the rest if it is negative; empty at the end."""
         self._fill(size if size >= 0 else None)
         taken = bytes(self._held[:size] if size >= 0 else self._held)
         del self._held[: len(taken)]
         return taken
 
     def close(self) -> None:
-        """Nothing to do: the COPY ends with its cursor."""
+        """Do nothing: the COPY ends with its cursor."""
 
     def _fill(self, size: int | None) -> None:
         while not self._ended and (size is None or len(self._held) < size):

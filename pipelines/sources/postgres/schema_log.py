@@ -28,7 +28,7 @@ PATIENCE_SECONDS = 20
 
 
 class PostgresSchemaLog:
-    """All tables' versions, read as far as they were needed. Safe to use from several threads."""
+    """The versions of all tables, read as far as they were needed. Safe to use from several threads."""
 
     def __init__(self, kafka_bootstrap: str, registry: SchemaLookup, source: str) -> None:
         self._topic = f"{source}.{SCHEMA_CHANGES}"
@@ -39,19 +39,19 @@ class PostgresSchemaLog:
         self._versions: dict[tuple[str, str], list[Version]] = {}
 
     def table(self, schema: str, name: str) -> TableVersions:
-        """What is known of a table."""
+        """Return what is known of a table."""
         with self._lock:
             return table_versions(self._versions.get((schema, name), []))
 
     def named(self, topic: str) -> tuple[str, str]:
-        """Schema and name of a topic's table. Raises RetryBatch."""
+        """Return schema and name of a topic's table. Raises RetryBatch."""
         if is_escaped(topic):
             self.catch_up()
         with self._lock:
             return table_of(topic, self._versions)
 
     def explained(self, schema: str, name: str, explains: Callable[[TableVersions], bool]) -> TableVersions:
-        """What is known of a table once that ``explains`` what was met, or after a while as it is.
+        """Return what is known of a table once that ``explains`` what was met, or after a while as it is.
 
         A change stands in the log before the first record that was written after it, but Kafka may show the two in the
         other order for a moment; and where no trigger wrote it down, capture does so soon. Raises RetryBatch.
@@ -119,7 +119,7 @@ def attribute(number: int, name: str, kind: str, typmod: int, declared: str, mis
 
 
 def version(row: dict[str, Any]) -> Version:
-    """A version from a row of the source's table."""
+    """Return a version from a row of the source's table."""
     columns = tuple(
         attribute(c["attnum"], c["name"], c["type"], c["typmod"], c["declared"], c["missing"])
         for c in json.loads(row["columns"])

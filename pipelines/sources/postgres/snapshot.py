@@ -1,4 +1,7 @@
-"""Which transactions a PostgreSQL snapshot sees: the rule of ``pg_visible_in_snapshot``, for 32-bit ids of the log."""
+"""The transactions that a PostgreSQL snapshot sees.
+
+It is the rule of ``pg_visible_in_snapshot``, for 32-bit ids of the log.
+"""
 
 from dataclasses import dataclass
 from typing import Self
@@ -20,12 +23,12 @@ class Snapshot:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """The snapshot from PostgreSQL's text form. Raises ValueError on anything else."""
+        """Parse the snapshot from PostgreSQL's text form. Raises ValueError on anything else."""
         xmin, xmax, running = text.split(":")
         return cls(int(xmin), int(xmax), frozenset(int(xid) for xid in running.split(",") if xid))
 
     def widen(self, xid: int) -> int:
-        """The 64-bit id of a transaction that the log names by its lower 32 bits.
+        """Return the 64-bit id of a transaction that the log names by its lower 32 bits.
 
         The log holds only ids less than 2^31 away from the newest one, so the nearest candidate is the right one.
         """
@@ -39,6 +42,6 @@ class Snapshot:
         return candidate
 
     def sees(self, xid: int) -> bool:
-        """Whether a committed transaction (32 or 64 bits of its id) is visible. Only for ids that did commit."""
+        """Return whether a committed transaction (32 or 64 bits of its id) is visible. Only for ids that did commit."""
         wide = self.widen(xid)
         return wide < self.xmin or (wide < self.xmax and wide not in self.in_progress)
