@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from psycopg.conninfo import make_conninfo
 from pydantic import Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from pipelines.sources.base.database import SourceAddress
 from services.errors import NotConfigured
 
 CHECKOUT = Path(__file__).resolve().parents[1]
@@ -59,13 +59,6 @@ class SourceDatabase(ServiceSettings):
     source_db_port: int = Field(gt=0, lt=65536)
     source_db_name: str = Field(default="shop", min_length=1)
 
-    def conninfo(self, user: str, password: SecretStr, application_name: str) -> str:
-        """How to connect as this user, under a name by which PostgreSQL shows the session. Holds the password."""
-        return make_conninfo(
-            host=self.source_db_host, port=self.source_db_port, dbname=self.source_db_name, user=user,
-            password=password.get_secret_value(), application_name=application_name, connect_timeout=5,
-        )  # fmt: skip
-
 
 class CapturedSource(SourceDatabase):
     """What of the source is mirrored."""
@@ -77,3 +70,10 @@ class CapturedSource(SourceDatabase):
     def schemas(self) -> tuple[str, ...]:
         """Captured schemas of the source, in the order given."""
         return tuple(name.strip() for name in self.captured_schemas.split(",") if name.strip())
+
+    def address(self, user: str, password: SecretStr, application: str) -> SourceAddress:
+        """Return where the source is and as whom to connect, under a name by which the database shows the session."""
+        return SourceAddress(
+            name=self.source_name, schemas=self.schemas, host=self.source_db_host, port=self.source_db_port,
+            database=self.source_db_name, user=user, password=password, application=application,
+        )  # fmt: skip

@@ -134,9 +134,9 @@ def wait(
         topics: dict[str, dict[str, int]] = {}
         for (topic, partition), end in sorted(position.ends.items()):
             topics.setdefault(topic, {})[str(partition)] = end
-        print_json({"caught_up": True, "lsn": position.lsn, "seconds": round(seconds, 3), "end_offsets": topics})
+        print_json({"caught_up": True, "lsn": position.log.text, "seconds": round(seconds, 3), "end_offsets": topics})
     else:
-        out.print(f"The lake holds everything up to {position.lsn} (waited {seconds:.1f} s).", highlight=False)
+        out.print(f"The lake holds everything up to {position.log.text} (waited {seconds:.1f} s).", highlight=False)
 
 
 VERIFY_HELP = """Compare source and lake row by row, value by value, at one agreed position.

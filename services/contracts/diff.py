@@ -3,11 +3,10 @@
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
+from pipelines.sources.base.tables import DescribedColumn, DescribedTable
 from quality import protection
 from quality.contract import Column, Contract
 from quality.errors import ContractError
-from services.contracts.described import DescribedColumn, DescribedTable
-from services.contracts.starter import logical_type
 
 # The standard's logical type to what Iceberg may call it; text holds what no other type of the lake can.
 LAKE_TYPES = {
@@ -102,8 +101,8 @@ def _source(contract: Contract, source: DescribedTable) -> Iterator[Difference]:
 def _column(column: Column, there: DescribedColumn) -> Iterator[Difference]:
     if column.physical and column.physical != there.declared:
         yield Difference("source", column.name, f"it is {there.declared}, not {column.physical}", breaking=True)
-    elif column.logical and not column.physical and column.logical != logical_type(there):
-        yield Difference("source", column.name, f"it is {logical_type(there)}, not {column.logical}", breaking=True)
+    elif column.logical and not column.physical and column.logical != there.logical:
+        yield Difference("source", column.name, f"it is {there.logical}, not {column.logical}", breaking=True)
     try:
         protection.check(column.name, column.protection, bool(there.key), there.declared, None)
     except ContractError as error:

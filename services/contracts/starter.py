@@ -15,14 +15,10 @@ from open_data_contract_standard.model import (
     TeamMember,
 )
 
+from pipelines.sources.base.tables import DescribedColumn, DescribedTable
 from quality.contract import ENGINE
-from services.contracts.described import DescribedColumn, DescribedTable
 
 STANDARD = "v3.2.0"
-# PostgreSQL's category of a type to the standard's logical type; what isn't here is text in the lake.
-LOGICAL = {"A": "array", "B": "boolean", "S": "string", "E": "string", "T": "string", "D": "timestamp", "N": "number"}
-BY_NAME = {"date": "date", "time": "time", "timetz": "time", "int2": "integer", "int4": "integer", "int8": "integer",
-           "smallint": "integer", "integer": "integer", "bigint": "integer"}  # fmt: skip
 UNKNOWN = "to be named"
 
 
@@ -47,11 +43,6 @@ def starter(source: str, table: DescribedTable, freshness_seconds: float) -> Ope
     )  # fmt: skip
 
 
-def logical_type(column: DescribedColumn) -> str:
-    """The standard's name for the kind of values that the column has."""
-    return BY_NAME.get(column.base) or BY_NAME.get(column.declared) or LOGICAL.get(column.category, "string")
-
-
 def _property(column: DescribedColumn) -> SchemaProperty:
     said: dict[str, Any] = {}
     if column.key:
@@ -61,7 +52,7 @@ def _property(column: DescribedColumn) -> SchemaProperty:
     if column.labels:
         said["enum"] = [EnumValue(value=label) for label in column.labels]
     return SchemaProperty(
-        name=column.name, physicalType=column.declared, logicalType=logical_type(column),
+        name=column.name, physicalType=column.declared, logicalType=column.logical,
         description=column.comment, required=column.required or None, **said,
     )  # fmt: skip
 

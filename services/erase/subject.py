@@ -5,24 +5,24 @@ A row is named by columns whose values have one text everywhere: whole numbers, 
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-import psycopg
-from psycopg import sql
 from pyiceberg.expressions import And, BooleanExpression, EqualTo
 from pyiceberg.types import DecimalType, IcebergType, IntegerType, LongType, StringType, UUIDType
 
 from pipelines.kafka.avro import Decoder, Undecodable
 from pipelines.lake.properties import PROTECTED
+from pipelines.sources.base.database import SourceEvents, SourceSession
 from pipelines.sources.debezium.names import column_name, column_names
+from pipelines.sources.debezium.values import row_fields
+from pipelines.sources.kinds import source_events
 from services.erase.errors import CannotErase
 from services.verify.files import duckdb_type
 from services.verify.lake import PinnedTable
 from services.verify.quoting import literal
 from services.verify.tail import OLD_KEY_HEADER
-from services.verify.values import neutral, row_fields
 
 NEW_KEY_HEADER = "__debezium.newkey"
 _NAMEABLE = (IntegerType, LongType, StringType, UUIDType, DecimalType)
@@ -34,6 +34,7 @@ class Subject:
 
     table: PinnedTable
     values: Mapping[str, str]
+    events: SourceEvents = field(default_factory=source_events, compare=False)
 
     @classmethod
     def of(cls, table: PinnedTable, text: str) -> "Subject":
@@ -49,17 +50,9 @@ class Subject:
             _check(name, has[name], value)
         return cls(table, values)
 
-    def in_source(self, connection: psycopg.Connection) -> int:
-        """How many rows of the source they are; a table that was dropped has none."""
-        where = sql.SQL(" AND ").join(sql.SQL("{} = {}").format(sql.Identifier(n), v) for n, v in self.values.items())
-        asked = sql.SQL("SELECT count(*) FROM {} WHERE {}").format(
-            sql.Identifier(self.table.schema, self.table.source_table), where
-        )
-        try:
-            row = connection.execute(asked).fetchone()
-        except psycopg.errors.UndefinedTable:
-            return 0
-        return int(row[0]) if row else 0
+    def in_source(self, source: SourceSession) -> int:
+        """Return how many rows of the source they are; a table that was dropped has none."""
+        return source.count_equal(self.table.schema, self.table.source_table, self.values)
 
     def in_lake(self) -> BooleanExpression:
         """The condition for PyIceberg."""
@@ -88,7 +81,7 @@ class Subject:
         read = False
         for part in (value, key):
             try:
-                images = list(_images(decoder, part))
+                images = list(self._images(decoder, part))
             except Undecodable:
                 continue
             said += images
@@ -100,6 +93,22 @@ class Subject:
     def _is(self, image: Mapping[str, Any]) -> bool:
         kinds = {field.name: field.field_type for field in self.table.table.schema().fields}
         return all(_same(kinds[name], image.get(name), text) for name, text in self.values.items())
+
+    def _images(self, decoder: Decoder, part: bytes | None) -> Iterator[Mapping[str, Any]]:
+        """The rows that an event's key or value tells, by column."""
+        if part is None:
+            return
+        told, schema = decoder.decode(part)
+        if not isinstance(told, dict):
+            return
+        if not {"before", "after"} <= told.keys():
+            fields = {field["name"]: field for field in schema["fields"]}
+            yield {column_name(fields[n]): self.events.value(value, fields[n]["type"]) for n, value in told.items()}
+            return
+        kinds, names = row_fields(schema), column_names(schema)
+        for image in (told["before"], told["after"]):
+            if image is not None:
+                yield {names[n]: self.events.value(value, kinds[names[n]]) for n, value in image.items()}
 
 
 def _parsed(text: str, key: tuple[str, ...]) -> dict[str, str]:
@@ -135,23 +144,6 @@ def _same(kind: IcebergType, found: Any, text: str) -> bool:
         return Decimal(str(found)) == Decimal(text) if isinstance(kind, DecimalType) else str(found) == text
     except InvalidOperation:
         return False
-
-
-def _images(decoder: Decoder, part: bytes | None) -> Iterator[Mapping[str, Any]]:
-    """The rows that an event's key or value tells, by column."""
-    if part is None:
-        return
-    told, schema = decoder.decode(part)
-    if not isinstance(told, dict):
-        return
-    if not {"before", "after"} <= told.keys():
-        fields = {field["name"]: field for field in schema["fields"]}
-        yield {column_name(fields[n]): neutral(value, fields[n]["type"]) for n, value in told.items()}
-        return
-    kinds, names = row_fields(schema), column_names(schema)
-    for image in (told["before"], told["after"]):
-        if image is not None:
-            yield {names[n]: neutral(value, kinds[names[n]]) for n, value in image.items()}
 
 
 def _moved(headers: Any) -> Iterator[Mapping[str, Any]]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from confluent_kafka.admin import AdminClient
 
 from pipelines.kafka.client import ANSWER_SECONDS, LATEST, ask, client_config, list_offsets
-from pipelines.sources.postgres.capture import NOTIFICATIONS
+from services.verify.position import topics_of
 from services.verify.settings import StackSettings
 from services.verify.tail import Decoder, read_range
 
@@ -31,7 +31,7 @@ class Notifications:
     """What was said since this was made, or since it was last asked."""
 
     def __init__(self, settings: StackSettings) -> None:
-        self._bootstrap, self._topic = settings.kafka_bootstrap, f"{settings.source_name}.{NOTIFICATIONS}"
+        self._bootstrap, self._topic = settings.kafka_bootstrap, topics_of(settings).notifications
         self._decoder, self._admin = Decoder(settings.schema_registry_url), AdminClient(client_config(self._bootstrap))
         self._read = self._end()
 

@@ -15,11 +15,7 @@ from pyiceberg.catalog import Catalog
 from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from pipelines.dead_letters.actions import DISCARDED
-from pipelines.sources.debezium.names import topic_name
-from pipelines.sources.postgres import reader
-from pipelines.sources.postgres.capture_tables import why_left_out
-from pipelines.sources.postgres.reader import SourceTable
-from pipelines.sources.postgres.signals import ask_for_snapshot, asked_so_far
+from pipelines.sources.base.tables import SourceTable
 from services.capture.connect import Connect
 from services.dlq.letters import Letters, Wanted
 from services.resync import requests
@@ -27,7 +23,7 @@ from services.resync.errors import CannotResync, NotResynced
 from services.resync.notifications import INCREMENTAL, INITIAL, Notifications
 from services.resync.scan import Scan
 from services.verify import lake
-from services.verify.position import PUBLICATION, Deadline, connect, kafka, wait_until_published
+from services.verify.position import Deadline, connect, kafka, topics_of, wait_until_published
 from services.verify.progress import OnProgress, Progress, silent
 from services.verify.settings import StackSettings
 from services.verify.tail import Decoder
@@ -63,9 +59,8 @@ class Resynced:
 
 def plan(settings: StackSettings, names: Iterable[str], whole: bool) -> list[SourceTable]:
     """The tables that would be read again. Raises CannotResync, and CannotVerify for a name that no table has."""
-    with connect(settings) as connection:
-        found = reader.captured_tables(connection, PUBLICATION, settings.schemas)
-        unread = why_left_out(connection, settings.source_name, settings.schemas)
+    with connect(settings) as source:
+        found, unread = source.tables(), source.why_left_out()
     chosen = choose(found, set(names), unread)
     keys = {(p.schema, p.source_table): p.key for t in lake.tables(lake.open_catalog(settings), settings)
             if (p := lake.pin(t))}  # fmt: skip
@@ -98,7 +93,7 @@ class _Work:
         self, settings: StackSettings, tables: list[SourceTable], deadline: Deadline, on_progress: OnProgress
     ) -> None:
         self._settings, self._tables, self._deadline, self._on_progress = settings, tables, deadline, on_progress
-        self._topics = {topic_name(settings.source_name, t.schema, t.name): t.full_name for t in tables}
+        self._topics = {topics_of(settings).topic(t.schema, t.name): t.full_name for t in tables}
         self._ids = {topic: str(uuid.uuid4()) for topic in self._topics}
         self._done = {name: TableResync(name) for name in self._topics.values()}
         self._catalog: Catalog = lake.open_catalog(settings)
@@ -113,15 +108,15 @@ class _Work:
                 " the whole source has to be read again (`lakehouse resync --all`)."
             )
         with connect(self._settings) as source:
-            asked = asked_so_far(source)
+            asked = source.rereads_requested()
             self._wait_for_other_snapshots(connector)
             news = Notifications(self._settings)
             self._begin()
             with source.transaction():
                 for table in self._tables:
-                    ask_for_snapshot(source, table.schema, table.name)
+                    source.request_reread(table)
             self._scan(INCREMENTAL, news)
-            if asked_so_far(source) != asked + len(self._tables):
+            if source.rereads_requested() != asked + len(self._tables):
                 raise CannotResync(
                     "another snapshot was asked for meanwhile, so that it isn't certain which of them was read. Run"
                     " the same again."

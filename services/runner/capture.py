@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-import psycopg
 from rich.markup import escape
 from rich.table import Table
+
+from pipelines.sources.base.errors import SourceError
 
 if TYPE_CHECKING:
     from services.capture.status import CaptureReport
@@ -25,7 +26,7 @@ def look(runner: Runner) -> CaptureReport | str:
 
     try:
         return report(seen=health.parsed(runner.kept("capture", health.FILE)))
-    except (LakehouseError, psycopg.Error, OSError, ValueError) as error:
+    except (LakehouseError, SourceError, OSError, ValueError) as error:
         return " ".join(str(error).split())[:200] or type(error).__name__
 
 

@@ -12,9 +12,9 @@ import psycopg
 import typer
 
 from services.errors import NotConfigured
-from services.postgres import said
 from services.shop import database, workload
 from services.shop.display import loading, print_load, print_summary, shopping
+from services.shop.errors import said
 from services.shop.load import load as run_load
 from services.shop.settings import ShopSettings
 

@@ -8,23 +8,20 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 
 import duckdb
-import psycopg
 import pyarrow as pa
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import NoSuchTableError
 
-from pipelines.sources.debezium.names import topic_name
-from pipelines.sources.postgres import chunks, reader
-from pipelines.sources.postgres.chunks import KeyRange
-from pipelines.sources.postgres.reader import SourceTable
-from pipelines.sources.postgres.snapshot import Snapshot
+from pipelines.sources.base.database import Snapshot, SourceSession
+from pipelines.sources.base.errors import SourceUnreadable
+from pipelines.sources.base.tables import EVERY_KEY, KeyRange, SourceTable
 from services.verifier.rounds import Finding, Mark, Seen
 from services.verifier.settings import VerifierSettings
 from services.verify import columns, lake, protected, staging
 from services.verify.errors import CannotVerify
 from services.verify.look import Look, contract_of
 from services.verify.offsets import Offsets
-from services.verify.position import Deadline, connect, kafka, wait_until_published
+from services.verify.position import Deadline, connect, kafka, topics_of, wait_until_published
 from services.verify.progress import OnProgress
 from services.verify.ranges import EVERY_ROW, lake_range
 from services.verify.report import Difference, TableReport
@@ -62,7 +59,7 @@ class PutOff:
 
 Outcome = Seen | NotCovered | PutOff
 # What is wrong with one table keeps no other waiting.
-_UNREADABLE = (CannotVerify, psycopg.ProgrammingError, psycopg.DataError, pa.ArrowInvalid, duckdb.Error)
+_UNREADABLE = (CannotVerify, SourceUnreadable, pa.ArrowInvalid, duckdb.Error)
 
 
 @dataclass(frozen=True)
@@ -80,7 +77,7 @@ class _Staged:
 def look(settings: VerifierSettings, jobs: Sequence[Job], on_progress: OnProgress) -> Iterator[tuple[Job, Outcome]]:
     """What became of each job; of as many as make up a chunk's number of rows, and at least of the first.
 
-    Raises the errors of :mod:`services.verify`, psycopg, PyIceberg, Kafka and DuckDB.
+    Raises the errors of :mod:`services.verify`, the source, PyIceberg, Kafka and DuckDB.
     """
     topics = kafka(settings)
     held, mirrored = topics.held(), topics.mirrored()
@@ -126,9 +123,9 @@ def _read_source(
     staged: list[_Staged] = []
     rows = 0
     with connect(settings) as source:
-        reader.prepare(source)
-        mark = _mark(source)
-        snapshot = reader.hold_snapshot(source)
+        position = source.log_position()
+        mark = Mark(lsn=position.text, at=position.at, snapshot_id=None)
+        snapshot = source.hold_snapshot()
         for job, pin in pinned:
             found: _Staged | Outcome
             try:
@@ -147,22 +144,16 @@ def _read_source(
                 outcomes.append((job, found))
             if rows >= settings.verifier_chunk_rows:
                 break
-        source.execute("ROLLBACK")
+        source.release_snapshot()
     return outcomes, staged, snapshot
 
 
-def _mark(source: psycopg.Connection) -> Mark:
-    row = source.execute("SELECT pg_current_wal_insert_lsn()::text, clock_timestamp()").fetchone()
-    assert row is not None
-    return Mark(lsn=row[0], at=row[1], snapshot_id=None)
-
-
 def _not_in_the_lake(
-    settings: VerifierSettings, source: psycopg.Connection, job: Job, mark: Mark, mirrored: Offsets
+    settings: VerifierSettings, source: SourceSession, job: Job, mark: Mark, mirrored: Offsets
 ) -> Outcome:
     topic = _topic(settings, job.table)
     seen = Seen(after=None, upto=None, mark=mark)
-    if not chunks.has_more_rows(source, job.table, 0):
+    if not source.has_more_rows(job.table, 0):
         return seen
     if any(end for (name, _), end in mirrored.items() if name == topic):
         return seen.model_copy(update={"problems": ("the table isn't in the lake",)})
@@ -171,7 +162,7 @@ def _not_in_the_lake(
 
 def _stage(
     settings: VerifierSettings,
-    source: psycopg.Connection,
+    source: SourceSession,
     connection: duckdb.DuckDBPyConnection,
     job: Job,
     pinned: lake.PinnedTable,
@@ -179,7 +170,7 @@ def _stage(
 ) -> _Staged | Outcome:
     table, within, most = job.table, job.within, settings.verifier_chunk_rows
     mark = mark.model_copy(update={"snapshot_id": pinned.snapshot_id})
-    files_then = reader.storage(source, table)
+    files_then = source.storage(table)
     plan = protected.plan(table, pinned, contract_of(pinned), settings.protection_keys)
     if set(table.key) != set(pinned.key) or not set(table.key) <= {column.name for column in plan.compared}:
         return Seen(after=None, upto=None, mark=mark, problems=plan.problems)
@@ -187,18 +178,17 @@ def _stage(
         return NotCovered("none of its columns can be compared")
     # What the lake has as another type may have another order.
     other = any(column.kind != column.source.duckdb_type for column in plan.compared if column.name in table.key)
-    order = None if other else chunks.key_order(source, table)
-    if order is None and chunks.has_more_rows(source, table, most):
+    in_chunks = not other and source.has_chunks(table)
+    if not in_chunks and source.has_more_rows(table, most):
         lacks = "a key that can be read in order" if table.key else "a key"
         return NotCovered(f"it has more than {most:,} rows and not {lacks}; `lakehouse verify` compares it")
-    if order is None:
-        within = KeyRange()
+    if not in_chunks:
+        within = EVERY_KEY
     elif job.finding is None:
-        within = replace(within, upto=chunks.end_of_chunk(source, table, order, within.after, most))
-    where = order.condition(within) if order else reader.EVERY_ROW
-    batches = reader.read_rows(source, table, tuple(column.source for column in plan.compared), where)
+        within = replace(within, upto=source.end_of_chunk(table, within.after, most))
+    batches = source.rows(table, tuple(column.source for column in plan.compared), within)
     rows = staging.stage_source(connection, plan.compared, batches, lambda _: None)
-    if reader.storage(source, table) != files_then:
+    if source.storage(table) != files_then:
         return PutOff("it was truncated meanwhile")
     return _Staged(job, pinned, plan, within, rows, mark)
 
@@ -214,7 +204,7 @@ def _compared(at: Look, chunk: _Staged, number: int) -> Outcome:
         return PutOff("it was truncated meanwhile")
     at.duckdb.execute(f"DROP TABLE IF EXISTS {staging.SOURCE}")
     at.duckdb.execute(f"ALTER TABLE {staging.SOURCE}_{number:d} RENAME TO {staging.SOURCE}")
-    bounded = chunk.within != KeyRange()
+    bounded = chunk.within != EVERY_KEY
     within = lake_range(chunk.within, table.key, chunk.plan.compared) if bounded else EVERY_ROW
     at.compare(pinned, chunk.plan, overlay, report, KEYS, within)
     named = report.examples if pinned.key else []
@@ -233,7 +223,7 @@ def _unreadable(error: Exception) -> PutOff:
 
 
 def _topic(settings: VerifierSettings, table: SourceTable) -> str:
-    return topic_name(settings.source_name, table.schema, table.name)
+    return topics_of(settings).topic(table.schema, table.name)
 
 
 def _named(found: Difference) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pipelines.sources.postgres.reader import SourceTable, TableColumn
+from pipelines.sources.base.tables import SourceTable, TableColumn
 from quality.conditions import Dialect, conditions, kept
 from quality.contract import Column, Contract
 from services.verify import hstore

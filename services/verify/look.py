@@ -6,7 +6,7 @@ from functools import cache
 
 import duckdb
 
-from pipelines.sources.postgres.snapshot import Snapshot
+from pipelines.sources.base.database import Snapshot
 from quality import odcs
 from quality.contract import Contract
 from services.verify import compare, lake, staging

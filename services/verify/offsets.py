@@ -18,8 +18,7 @@ from pipelines.kafka.client import (
 )
 from pipelines.mirror.awaited_offsets import await_offsets
 from pipelines.mirror.progress import GROUP
-from pipelines.sources.debezium.names import escaped
-from pipelines.sources.postgres.capture import SCHEMA_CHANGES
+from pipelines.sources.base.database import SourceTopics
 from services.verify.errors import Unreachable
 
 Offsets = dict[TopicPartitionKey, int]
@@ -28,10 +27,8 @@ Offsets = dict[TopicPartitionKey, int]
 class KafkaOffsets:
     """Offsets of the topics of one source. Raises Unreachable when the broker doesn't answer."""
 
-    def __init__(self, bootstrap: str, source: str, schemas: tuple[str, ...]) -> None:
-        self._bootstrap = bootstrap
-        self._prefixes = tuple(f"{source}.{escaped(schema)}." for schema in schemas)
-        self._schema_log = f"{source}.{SCHEMA_CHANGES}"
+    def __init__(self, bootstrap: str, topics: SourceTopics) -> None:
+        self._bootstrap, self._prefixes, self._schema_log = bootstrap, topics.prefixes, topics.schema_topic
         self._admin = AdminClient(client_config(bootstrap))
         self._group = Consumer(client_config(bootstrap) | {"group.id": GROUP, "enable.auto.commit": False})
 

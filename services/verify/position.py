@@ -11,25 +11,18 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-import psycopg
-from psycopg import sql
 from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_exponential
 
-from services.postgres import said
+from pipelines.sources.base.database import LogPosition, SourceSession, SourceTopics
+from pipelines.sources.base.errors import NotPrepared, SourceUnavailable
+from pipelines.sources.kinds import source_database, source_topics
 from services.verify.errors import CannotVerify, NotCaughtUp, Unreachable
 from services.verify.offsets import KafkaOffsets, Offsets, behind
 from services.verify.progress import OnProgress, Progress, silent
 from services.verify.settings import StackSettings
 
-SLOT = "lakehouse"
-PUBLICATION = "lakehouse"
 HEARTBEAT_EVERY_SECONDS = 5.0
 ASK_EVERY_SECONDS = 5.0
-
-_HEARTBEAT_COLUMN = """
-SELECT attname FROM pg_attribute
-WHERE attrelid = to_regclass('lakehouse.heartbeat') AND attnum > 0 AND NOT attisdropped AND attgenerated = ''
-ORDER BY attnum LIMIT 1"""
 
 
 @dataclass(frozen=True)
@@ -39,16 +32,9 @@ class Position:
     ``held``: topics of which not all that is in the lake, because the mirror holds their tables, and why.
     """
 
-    lsn: str
+    log: LogPosition
     ends: Offsets
     starts: Offsets
-
-    @property
-    def position(self) -> int:
-        """``lsn`` as a number."""
-        high, low = self.lsn.split("/")
-        return (int(high, 16) << 32) + int(low, 16)
-
     held: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -70,18 +56,23 @@ class Deadline:
         return max(0.0, self.seconds - self.waited)
 
 
-def connect(settings: StackSettings) -> psycopg.Connection:
-    """A connection to the source, in autocommit. Raises Unreachable."""
+def connect(settings: StackSettings) -> SourceSession:
+    """Open a session with the source. Raises Unreachable."""
     try:
-        return psycopg.connect(settings.source_conninfo.get_secret_value(), autocommit=True)
-    except psycopg.OperationalError as error:
+        return source_database(settings.source_address).connect()
+    except SourceUnavailable as error:
         endpoint = f"{settings.source_db_host}:{settings.source_db_port}"
-        raise Unreachable("PostgreSQL", endpoint, said(error)) from None
+        raise Unreachable(error.kind, endpoint, error.sentence) from None
+
+
+def topics_of(settings: StackSettings) -> SourceTopics:
+    """Return the names of the source's topics."""
+    return source_topics(settings.source_name, settings.schemas)
 
 
 def kafka(settings: StackSettings) -> KafkaOffsets:
-    """The offsets of this source's topics."""
-    return KafkaOffsets(settings.kafka_bootstrap, settings.source_name, settings.schemas)
+    """Return the offsets of this source's topics."""
+    return KafkaOffsets(settings.kafka_bootstrap, topics_of(settings))
 
 
 def wait_until_visible(
@@ -99,26 +90,26 @@ def wait_until_visible(
 
 def wait_until_published(settings: StackSettings, deadline: Deadline, on_progress: OnProgress = silent) -> Position:
     """Return once Kafka holds everything committed in the source before the call, and how far the topics reach then."""
-    with connect(settings) as connection:
-        lsn = _log_position(connection)
+    with connect(settings) as source:
+        position = source.log_position()
         beat = 0.0
 
         def lag() -> int | None:
             nonlocal beat
             if time.monotonic() - beat > HEARTBEAT_EVERY_SECONDS:
-                _heartbeat(connection)
+                _beat(source)
                 beat = time.monotonic()
-            bytes_left = _slot_lag(connection, lsn)
+            bytes_left = source.unread_bytes(position)
             on_progress(Progress("source", "bytes of the log not yet in Kafka", bytes_left or 0))
             return bytes_left
 
         try:
             _until(deadline, lambda: lag() != 0)
         except RetryError:
-            raise NotCaughtUp(deadline.waited, [_slot_lag_text(_slot_lag(connection, lsn))]) from None
+            raise NotCaughtUp(deadline.waited, [_unread_text(source, source.unread_bytes(position))]) from None
     topics = kafka(settings)
     partitions = topics.partitions(schema_log=True)
-    return Position(lsn, topics.ends(partitions), topics.starts(partitions))
+    return Position(position, topics.ends(partitions), topics.starts(partitions))
 
 
 def _wait_until_mirrored(
@@ -162,36 +153,14 @@ def _until(deadline: Deadline, pending: Callable[[], bool]) -> None:
     Retrying(stop=stop, wait=wait, retry=retry_if_result(bool))(pending)
 
 
-def _log_position(connection: psycopg.Connection) -> str:
-    row = connection.execute("SELECT pg_current_wal_insert_lsn()::text").fetchone()
-    return str(row[0]) if row else "0/0"
-
-
-def _heartbeat(connection: psycopg.Connection) -> None:
-    """Commit a change of the heartbeat table. An update to the same values is as much of a log record as any."""
-    see = "capture hasn't prepared the source; see `make logs s=capture`"
+def _beat(session: SourceSession) -> None:
     try:
-        column = connection.execute(_HEARTBEAT_COLUMN).fetchone()
-        if column is None:
-            raise CannotVerify(f"the source has no table lakehouse.heartbeat: {see}")
-        update = sql.SQL("UPDATE lakehouse.heartbeat SET {0} = {0}").format(sql.Identifier(column[0]))
-        if connection.execute(update).rowcount == 0:
-            raise CannotVerify(f"lakehouse.heartbeat has no row: {see}")
-    except psycopg.errors.InsufficientPrivilege as error:
-        raise CannotVerify(f"the role shop may not update lakehouse.heartbeat ({error.diag.message_primary})") from None
+        session.beat()
+    except NotPrepared as error:
+        raise CannotVerify(str(error)) from None
 
 
-def _slot_lag(connection: psycopg.Connection, lsn: str) -> int | None:
-    """Bytes of the log up to ``lsn`` that Kafka hasn't acknowledged; None while there is no slot."""
-    row = connection.execute(
-        "SELECT greatest(0, pg_wal_lsn_diff(%s::pg_lsn, confirmed_flush_lsn))::bigint"
-        " FROM pg_replication_slots WHERE slot_name = %s AND confirmed_flush_lsn IS NOT NULL",
-        (lsn, SLOT),
-    ).fetchone()
-    return None if row is None else int(row[0])
-
-
-def _slot_lag_text(lag: int | None) -> str:
+def _unread_text(session: SourceSession, lag: int | None) -> str:
     if lag is None:
-        return f"the source has no replication slot {SLOT}: capture isn't running; see `make logs s=capture`"
+        return f"the source has no {session.log_reader}: capture isn't running; see `make logs s=capture`"
     return f"capture lacks {lag:,} bytes of the source's log; see `make status` and `make logs s=connect`"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from pipelines.protection.columns import KEYED, ColumnProtection, column_protections
 from pipelines.protection.crypto import ProtectionKeys
-from pipelines.sources.postgres.reader import SourceTable
+from pipelines.sources.base.tables import SourceTable
 from quality.contract import Contract
 from services.verify import columns, files
 from services.verify.columns import ComparedColumn, Plan

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, GreaterThanOrEqual, LessThanOrEqual
 
-from pipelines.sources.postgres.chunks import Key, KeyRange
+from pipelines.sources.base.tables import Key, KeyRange
 from services.verify.columns import ComparedColumn
 from services.verify.quoting import literal
 

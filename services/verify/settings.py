@@ -5,6 +5,7 @@ from urllib.parse import quote
 from pydantic import Field, SecretStr
 
 from pipelines.protection.crypto import ProtectionKeys
+from pipelines.sources.base.database import SourceAddress
 from services.errors import NotConfigured
 from services.settings import CapturedSource
 
@@ -46,9 +47,9 @@ class StackSettings(CapturedSource):
         return SecretStr(f"postgresql://shop:{password}@{where}")
 
     @property
-    def source_conninfo(self) -> SecretStr:
-        """The same for libpq, with a name by which PostgreSQL shows the session, and a time limit for connecting."""
-        return SecretStr(self.conninfo("shop", self.shop_password, "lakehouse"))
+    def source_address(self) -> SourceAddress:
+        """The source's database, for the shop's owner."""
+        return self.address("shop", self.shop_password, "lakehouse")
 
     @property
     def protection_keys(self) -> ProtectionKeys | None:

@@ -21,7 +21,7 @@ from pipelines.kafka.client import read_range
 from pipelines.lake.properties import SCHEMA_HISTORY
 from services.verify.files import duckdb_type, pinned_rows
 from services.verify.lake import LSN_COLUMN, PinnedTable, dead_letters, lineage, open_catalog, open_duckdb, pin, tables
-from services.verify.offsets import KafkaOffsets
+from services.verify.position import kafka
 from services.verify.quoting import literal
 from services.verify.settings import StackSettings
 
@@ -173,8 +173,7 @@ class Oracles:
         table = dead_letters(self._catalog)
         if table is None:
             return []
-        kafka = KafkaOffsets(self._settings.kafka_bootstrap, self._settings.source_name, self._settings.schemas)
-        end = kafka.ends([(LETTERS_TOPIC, 0)])[LETTERS_TOPIC, 0]
+        end = kafka(self._settings).ends([(LETTERS_TOPIC, 0)])[LETTERS_TOPIC, 0]
         span = {0: (self._letters_read, end)}
         for record in read_range(self._settings.kafka_bootstrap, LETTERS_TOPIC, span):
             headers = cast("list[tuple[str, bytes]]", record.headers() or [])

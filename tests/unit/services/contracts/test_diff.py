@@ -4,20 +4,20 @@ from dataclasses import replace
 
 import pytest
 
+from pipelines.sources.base.tables import DescribedColumn, DescribedTable
 from quality import odcs
 from quality.contract import Column, Contract, contract_of
-from services.contracts.described import DescribedColumn, DescribedTable
 from services.contracts.diff import Difference, differences
 from services.contracts.starter import starter
 
 SOURCE = DescribedTable(
     "public", "orders",
     (
-        DescribedColumn("line", "integer", "int4", "N", True, False, 2),
-        DescribedColumn("id", "bigint", "int8", "N", True, False, 1),
-        DescribedColumn("mail", "text", "text", "S", True, True, 0, comment="Where the bill goes."),
-        DescribedColumn("status", "order_status", "order_status", "E", False, False, 0, ("placed", "paid")),
-        DescribedColumn("total", "numeric(14,2)", "numeric", "N", False, False, 0),
+        DescribedColumn("line", "integer", "integer", True, False, 2),
+        DescribedColumn("id", "bigint", "integer", True, False, 1),
+        DescribedColumn("mail", "text", "string", True, True, 0, comment="Where the bill goes."),
+        DescribedColumn("status", "order_status", "string", False, False, 0, ("placed", "paid")),
+        DescribedColumn("total", "numeric(14,2)", "number", False, False, 0),
     ),
     "What was ordered.", (("positive", "(total > 0)"),),
 )  # fmt: skip

@@ -5,8 +5,7 @@ from datetime import UTC, datetime
 import structlog
 from structlog.testing import capture_logs
 
-from pipelines.sources.postgres.chunks import KeyRange
-from pipelines.sources.postgres.reader import SourceTable
+from pipelines.sources.base.tables import KeyRange, SourceTable
 from services.stopping import Stop
 from services.verifier.looking import Job, PutOff
 from services.verifier.rounds import Mark, Seen, TableState

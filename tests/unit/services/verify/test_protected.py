@@ -16,7 +16,8 @@ from pipelines.lake.properties import PROTECTED
 from pipelines.ledger.entries import Ledger
 from pipelines.protection.columns import ColumnProtection
 from pipelines.protection.crypto import ProtectionKeys, place_of
-from pipelines.sources.postgres.reader import SourceTable, TableColumn
+from pipelines.sources.base.tables import SourceTable, TableColumn
+from pipelines.sources.postgres.reader import table_column
 from quality.contract import Column, Contract
 from quality.protection import Protection, masked
 from services.verify import functions, staging
@@ -27,8 +28,8 @@ from services.verify.lake import PinnedTable
 from services.verify.overlay import Change, fold
 from services.verify.protected import plan
 
-ID, NAME = TableColumn("id", "bigint", "int8"), TableColumn("v", "text", "text")
-DATE, SIZE = TableColumn("v", "date", "date"), TableColumn("v", "numeric(9,2)", "numeric", typmod=((9 << 16) | 2) + 4)
+ID, NAME = table_column("id", "bigint", "int8"), table_column("v", "text", "text")
+DATE, SIZE = table_column("v", "date", "date"), table_column("v", "numeric(9,2)", "numeric", typmod=((9 << 16) | 2) + 4)
 PLACE = place_of(("public", "t"), "v")
 
 
@@ -179,7 +180,7 @@ def test_what_isnt_compared_has_a_reason() -> None:
         assert planned(how, keys=None)[0].not_compared == {"v": f"protected ({how}): there is no PROTECTION_KEY here"}
         assert "with another key" in planned(how, keys=OTHER)[0].not_compared["v"]
     assert planned("mask", keys=None)[0].not_compared == planned("drop", keys=None)[0].not_compared == {}
-    hstore = TableColumn("v", "hstore", "hstore")
+    hstore = table_column("v", "hstore", "hstore")
     assert "hstore" in planned("hash", hstore)[0].not_compared["v"]
 
 
