@@ -12,8 +12,8 @@ from services.capture.settings import CaptureSettings, SourceSettings
 from services.capture.source import Source
 from services.capture.status import report
 from services.capture.watch import Watcher
-from services.errors import LakehouseError
-from services.stopping import Stop
+from services.stack.errors import LakehouseError
+from services.stack.stopping import Stop
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from pipelines.sources.base.capture import LogState
-from services.files import write_whole
+from services.stack.state_files import write_whole
 
 FILE = "marks.json"
 RESYNC = "Capture has stopped; run `lakehouse resync --all`"

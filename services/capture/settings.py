@@ -6,7 +6,7 @@ from pydantic import Field, SecretStr
 
 from pipelines.sources.base.capture import ConnectorOptions
 from pipelines.sources.base.database import SourceAddress
-from services.settings import CHECKOUT, CapturedSource
+from services.stack.settings import CHECKOUT, CapturedSource
 
 APPLICATION = "lakehouse capture"
 

@@ -15,7 +15,7 @@ from pipelines.sources.kinds import source_administrator
 from services.capture.continuity import Mark
 from services.capture.errors import NotReady, Refused
 from services.capture.settings import CaptureSettings
-from services.stopping import Stop
+from services.stack.stopping import Stop
 
 
 @dataclass(frozen=True)

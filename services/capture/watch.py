@@ -18,7 +18,7 @@ from services.capture.health import State
 from services.capture.restarts import MAX_RESTARTS, Action, Restarts
 from services.capture.source import Source
 from services.capture.stalls import Flow
-from services.stopping import Stop
+from services.stack.stopping import Stop
 
 TICK_SECONDS = 2.0
 TEND_SECONDS = 15.0

@@ -15,12 +15,12 @@ from pipelines.specs.load import load_specs
 from quality import odcs
 from quality.contract import Contract
 from services.cli.output import CHECK_FAILED, UNUSABLE, expected_errors, fail, out, print_json
-from services.contracts.described import NoSuchTable, describe
-from services.contracts.diff import Difference, differences
-from services.contracts.shown import protections
-from services.contracts.starter import starter
-from services.verify.lake import open_catalog, tables
-from services.verify.settings import StackSettings
+from services.operations.contracts.describe import NoSuchTable, describe
+from services.operations.contracts.diff import Difference, differences
+from services.operations.contracts.starter import starter
+from services.operations.contracts.summary import protections
+from services.stack.endpoints import StackSettings
+from services.stack.lake import open_catalog, tables
 
 app = typer.Typer(help="Contracts of tables.", no_args_is_help=True, rich_markup_mode="markdown")
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]

@@ -22,7 +22,7 @@ def look(runner: Runner) -> CaptureReport | str:
     # Here, because nothing else of the runner needs what capture imports.
     from services.capture import health
     from services.capture.status import report
-    from services.errors import LakehouseError
+    from services.stack.errors import LakehouseError
 
     try:
         return report(seen=health.parsed(runner.kept("capture", health.FILE)))

@@ -3,7 +3,7 @@
 from psycopg.conninfo import make_conninfo
 from pydantic import Field, SecretStr
 
-from services.settings import SourceDatabase
+from services.stack.settings import SourceDatabase
 
 
 class ShopSettings(SourceDatabase):

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 
 from pipelines.sources.base.database import SourceSession
 from pipelines.sources.base.tables import EVERY_KEY, KeyRange, SourceTable
+from services.stack.endpoints import StackSettings
+from services.stack.lake import open_catalog
+from services.stack.position import connect
 from services.verifier import record
 from services.verifier.rounds import Finding
-from services.verify.lake import open_catalog
-from services.verify.position import connect
-from services.verify.settings import StackSettings
 
 # Those that reading rows of the source again can mend.
 MENDED = {"differs", "missing"}

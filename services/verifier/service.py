@@ -13,16 +13,16 @@ from structlog.stdlib import BoundLogger
 
 from pipelines.sources.base.errors import SourceError
 from pipelines.sources.base.tables import KeyRange, SourceTable
-from services.errors import LakehouseError
-from services.stopping import Stop
+from services.stack.errors import LakehouseError
+from services.stack.lake import open_catalog
+from services.stack.offsets import Offsets
+from services.stack.position import connect, kafka, topics_of
+from services.stack.progress import Progress
+from services.stack.stopping import Stop
 from services.verifier import progress, record
-from services.verifier.looking import Job, NotCovered, Outcome, PutOff, look
+from services.verifier.chunks import Job, NotCovered, Outcome, PutOff, look
 from services.verifier.rounds import Finding, TableState
 from services.verifier.settings import VerifierSettings
-from services.verify.lake import open_catalog
-from services.verify.offsets import Offsets
-from services.verify.position import connect, kafka, topics_of
-from services.verify.progress import Progress
 
 LONGEST_REST = 30.0
 RECORD_SECONDS = 300.0

@@ -6,14 +6,15 @@ from contextlib import closing
 
 from pipelines.sources.base.database import SourceSession
 from pipelines.sources.base.tables import SourceTable
-from services.verify import columns, files, lake, protected, staging
+from services.stack import lake, lake_files
+from services.stack.endpoints import StackSettings
+from services.stack.position import Deadline, Position, connect, topics_of, wait_until_published, wait_until_visible
+from services.stack.progress import OnProgress, Progress, silent
+from services.stack.scratch import scratch
+from services.verify import columns, protected_columns, staging
 from services.verify.errors import CannotVerify
 from services.verify.look import Look, contract_of
-from services.verify.position import Deadline, Position, connect, topics_of, wait_until_published, wait_until_visible
-from services.verify.progress import OnProgress, Progress, silent
 from services.verify.report import Report, TableReport
-from services.verify.scratch import scratch
-from services.verify.settings import StackSettings
 from services.verify.tail import Decoder
 
 MEMORY = "512MB"
@@ -139,7 +140,7 @@ def _verify_table(
         return report
     report.lake_table, report.snapshot_id = pinned.full_name, pinned.snapshot_id
     report.position = dict(pinned.state.positions)
-    chosen = protected.plan(table, pinned, contract_of(pinned), look.settings.protection_keys)
+    chosen = protected_columns.plan(table, pinned, contract_of(pinned), look.settings.protection_keys)
     report.not_compared = chosen.not_compared
     report.problems += chosen.problems
     report.columns_compared = len(chosen.compared)
@@ -148,7 +149,7 @@ def _verify_table(
     overlay = look.overlay(pinned, report)
     if overlay is None:
         return None
-    if forged := files.count_beyond(look.duckdb, pinned, look.reached.log.number):
+    if forged := lake_files.count_beyond(look.duckdb, pinned, look.reached.log.number):
         report.problems.append(
             f"{forged:,} rows come from records with a log position that the source hasn't reached: the connector never"
             f" sent them to {pinned.topic}, and later changes of these rows' keys aren't merged"

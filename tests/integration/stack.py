@@ -31,9 +31,9 @@ from pipelines.sources.kinds import source_topics
 from services.cli.main import app
 from services.faults.network import Network
 from services.faults.switch import Faults
-from services.verify.offsets import KafkaOffsets
-from services.verify.position import Deadline, wait_until_published
-from services.verify.settings import StackSettings
+from services.stack.endpoints import StackSettings
+from services.stack.offsets import KafkaOffsets
+from services.stack.position import Deadline, wait_until_published
 from tests.integration.oracles import Oracles
 
 CHECKOUT = Path(__file__).resolve().parents[2]

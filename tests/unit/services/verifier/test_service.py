@@ -6,8 +6,8 @@ import structlog
 from structlog.testing import capture_logs
 
 from pipelines.sources.base.tables import KeyRange, SourceTable
-from services.stopping import Stop
-from services.verifier.looking import Job, PutOff
+from services.stack.stopping import Stop
+from services.verifier.chunks import Job, PutOff
 from services.verifier.rounds import Mark, Seen, TableState
 from services.verifier.service import Verifier
 from services.verifier.settings import VerifierSettings

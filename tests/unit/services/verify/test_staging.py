@@ -7,9 +7,9 @@ import pytest
 
 from pipelines.ledger.entries import Ledger
 from pipelines.sources.postgres.reader import table_column
+from services.stack.lake import PinnedTable
 from services.verify import staging
 from services.verify.columns import ComparedColumn
-from services.verify.lake import PinnedTable
 from services.verify.overlay import Change, fold
 
 COLUMNS = [
