@@ -2,18 +2,18 @@
 
 import sys
 
-import psycopg
 import typer
 
 from pipelines.log import json_log
-from pipelines.sources.postgres.capture import prepare_sql
+from pipelines.sources.base.errors import SourceError
+from pipelines.sources.kinds import preparation_sql
 from services.capture.connect import Connect
 from services.capture.settings import CaptureSettings, SourceSettings
 from services.capture.source import Source
 from services.capture.status import report
 from services.capture.watch import Watcher
-from services.errors import LakehouseError
-from services.stopping import Stop
+from services.stack.errors import LakehouseError
+from services.stack.stopping import Stop
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False)
 
@@ -44,7 +44,7 @@ def sql() -> None:
     except LakehouseError as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(2) from None
-    typer.echo(prepare_sql(settings.schemas, password="PASSWORD", owner=settings.source_db_owner))  # noqa: S106
+    typer.echo(preparation_sql(settings.schemas, password="PASSWORD", owner=settings.source_db_owner))  # noqa: S106
 
 
 @app.command()
@@ -52,7 +52,7 @@ def status() -> None:
     """Print connector, slot and tables as one JSON document. Exit code 1 if changes don't flow."""
     try:
         found = report()
-    except (LakehouseError, psycopg.Error) as error:
+    except (LakehouseError, SourceError) as error:
         typer.echo(" ".join(str(error).split()), err=True)
         raise typer.Exit(2) from None
     typer.echo(found.model_dump_json(indent=2))

@@ -5,14 +5,12 @@ random, and each remembered here once it is committed there. A source that doesn
 earlier point, or is another one, whatever its log's positions look like.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from services.files import write_whole
+from pipelines.sources.base.capture import LogState
+from services.stack.state_files import write_whole
 
 FILE = "marks.json"
 RESYNC = "Capture has stopped; run `lakehouse resync --all`"
@@ -29,24 +27,7 @@ class Mark(BaseModel):
     mark: str
 
 
-@dataclass(frozen=True)
-class SourceNow:
-    """The source's side. Log positions as numbers; ``confirmed``: up to where the slot has been read; ``held``: how
-    many bytes of the log it holds back; ``reader``: the backend that sends the log, and ``sent``: up to where it has.
-    """
-
-    system: str
-    marks: tuple[str | None, ...]
-    written: int
-    has_slot: bool
-    wal_status: str | None
-    confirmed: int | None
-    held: int = 0
-    reader: int | None = None
-    sent: int | None = None
-
-
-def broken(source: SourceNow, before: int | None, stored: int | None, last: Mark | None) -> str | None:
+def broken(source: LogState, before: int | None, stored: int | None, last: Mark | None) -> str | None:
     """Why changes would be missed if the connector went on from the position ``stored``; None: none would.
 
     ``before``: the position stored before the source was looked at; ``stored``, after. The message ends with what to
@@ -61,20 +42,12 @@ def broken(source: SourceNow, before: int | None, stored: int | None, last: Mark
          f"{restored}it doesn't know the mark that capture left last"),
         ((before or 0) > source.written, SOURCE_RESTORED, f"{restored}its log ends before the position read"),
         (not source.has_slot, SLOT_LOST, "the replication slot is gone, and with it the log from the position read on"),
-        (source.wal_status == "lost", SLOT_LOST,
+        (source.log_status == "lost", SLOT_LOST,
          "the replication slot fell too far behind, and PostgreSQL gave up the log it needs"),
         (source.confirmed is not None and source.confirmed > stored, SLOT_LOST,
          "the replication slot was moved beyond the position read"),
     )  # fmt: skip
     return next((f"{reason}. {RESYNC} ({page})." for found, page, reason in reasons if found), None)
-
-
-def position(offset: Mapping[str, Any] | None) -> int | None:
-    """The log position up to which a connector has stored that it has come, from the offset in its own words."""
-    known = [
-        int(value) for name, value in (offset or {}).items() if name in ("lsn", "lsn_proc", "lsn_commit") and value
-    ]
-    return max(known, default=None)
 
 
 def recall(state_dir: Path) -> Mark | None:

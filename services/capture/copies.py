@@ -6,7 +6,7 @@ They are noted in a file before the connector is told, so that none is forgotten
 import json
 from pathlib import Path
 
-from services.files import write_whole
+from services.stack.state_files import write_whole
 
 FILE = "to-copy.json"
 

@@ -1,6 +1,6 @@
 """Errors say what is to be done. Their messages end with the next command."""
 
-from services.errors import LakehouseError
+from services.stack.errors import LakehouseError
 
 
 class CaptureError(LakehouseError):

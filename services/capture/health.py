@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from services.files import write_whole
+from services.stack.state_files import write_whole
 
 FILE = "health.json"
 

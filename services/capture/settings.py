@@ -4,7 +4,9 @@ from pathlib import Path
 
 from pydantic import Field, SecretStr
 
-from services.settings import CHECKOUT, CapturedSource
+from pipelines.sources.base.capture import ConnectorOptions
+from pipelines.sources.base.database import SourceAddress
+from services.stack.settings import CHECKOUT, CapturedSource
 
 APPLICATION = "lakehouse capture"
 
@@ -28,6 +30,11 @@ class StatusSettings(SourceSettings):
 
     shop_password: SecretStr = Field(min_length=1)
 
+    @property
+    def owner_address(self) -> SourceAddress:
+        """The source's database, for its owner."""
+        return self.address(self.source_db_owner, self.shop_password, APPLICATION)
+
 
 class CaptureSettings(SourceSettings):
     """What the service needs."""
@@ -38,3 +45,16 @@ class CaptureSettings(SourceSettings):
     registry_native_url: str
     unavailable_value: str = Field(min_length=16)
     table_topic_partitions: int = Field(gt=0)
+
+    @property
+    def administrator_address(self) -> SourceAddress:
+        """The source's database, for its administrator."""
+        return self.address(self.source_db_admin_user, self.source_db_admin_password, APPLICATION)
+
+    @property
+    def connector_options(self) -> ConnectorOptions:
+        """What preparing the source and configuring its connector take besides."""
+        return ConnectorOptions(
+            owner=self.source_db_owner, password=self.debezium_password, registry_url=self.registry_native_url,
+            unavailable_value=self.unavailable_value, topic_partitions=self.table_topic_partitions,
+        )  # fmt: skip

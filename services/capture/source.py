@@ -1,30 +1,21 @@
-"""Preparing the source database, as its administrator."""
+"""The source of a capture: preparing it and looking after it, with errors that say whether to try again."""
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
-import psycopg
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential
 from tenacity.nap import sleep_using_event
 
-from pipelines.sources.postgres.capture import HEARTBEAT_TABLE, ROLE, SLOT, Capture, prepare_sql
-from pipelines.sources.postgres.capture_tables import (
-    LeftOut,
-    Mode,
-    classify,
-    left_out,
-    misnamed,
-    read_names,
-    read_states,
-)
-from pipelines.sources.postgres.signals import ask_for_snapshot
-from services.capture.continuity import Mark, SourceNow
+from pipelines.sources.base.capture import LeftOut, LogState, Mode, SourceAdministrator
+from pipelines.sources.base.errors import SourceError, SourceUnavailable
+from pipelines.sources.kinds import source_administrator
+from services.capture.continuity import Mark
 from services.capture.errors import NotReady, Refused
-from services.capture.settings import APPLICATION, CaptureSettings
-from services.postgres import said
-from services.stopping import Stop
-
-# A lock that isn't had in time is an OperationalError; so is a server that doesn't answer.
-_PASSING = psycopg.OperationalError
+from services.capture.settings import CaptureSettings
+from services.stack.stopping import Stop
 
 
 @dataclass(frozen=True)
@@ -33,6 +24,11 @@ class Source:
 
     settings: CaptureSettings
 
+    @cached_property
+    def administrator(self) -> SourceAdministrator:
+        """The database as its administrator sees it."""
+        return source_administrator(self.settings.administrator_address, self.settings.connector_options)
+
     def prepare(self, stop: Stop, seconds: float = 120) -> LeftOut:
         """Make the source ready for capture; repeatable. Returns what the connector must not read.
 
@@ -40,137 +36,79 @@ class Source:
         administrator lacks a right.
         """
         retrying = Retrying(
-            retry=retry_if_exception_type(_PASSING), stop=stop_after_delay(seconds), wait=wait_exponential(0.25, max=5),
-            sleep=sleep_using_event(stop.event), reraise=True,
+            retry=retry_if_exception_type(SourceUnavailable), stop=stop_after_delay(seconds),
+            wait=wait_exponential(0.25, max=5), sleep=sleep_using_event(stop.event), reraise=True,
         )  # fmt: skip
         try:
-            return retrying(self._prepare)
-        except _PASSING as error:
-            raise NotReady(f"the source isn't ready: {said(error)}; see `make logs s=source-db`") from None
-        except psycopg.Error as error:
+            return retrying(self.administrator.prepare)
+        except SourceUnavailable as error:
+            raise NotReady(f"the source isn't ready: {error.sentence}; see `make logs s=source-db`") from None
+        except SourceError as error:
             raise Refused(
-                f"the source refuses to be prepared: {said(error)}; "
+                f"the source refuses to be prepared: {error.sentence}; "
                 "`python -m services.capture sql` prints what an administrator can run instead"
             ) from None
 
     def keep_ready(self) -> tuple[int, LeftOut]:
-        """Mend what the event trigger couldn't have seen: how many tables were changed, and what is left out now.
+        """Mend what preparing couldn't have seen: how many tables were changed, and what is left out now.
 
         Raises NotReady; it is tried again soon.
         """
-        try:
-            with self._connect() as connection:
-                connection.execute("SET lock_timeout = '2s'")
-                row = connection.execute("SELECT lakehouse.prepare_tables(), lakehouse.log_schemas()").fetchone()
-                return (row[0] if row else 0), self._left_out(connection)
-        except psycopg.Error as error:
-            raise NotReady(f"the source can't be looked after: {said(error)}; see `make logs s=source-db`") from None
+        with _not_ready("the source can't be looked after"):
+            return self.administrator.keep_ready()
 
     def snapshot_again(self, tables: frozenset[str]) -> None:
         """Ask the connector to copy these tables as they are now, beside the stream of changes. Raises NotReady."""
-        try:
-            with self._connect() as connection:
-                for name in sorted(tables):
-                    ask_for_snapshot(connection, *name.split(".", 1))
-        except psycopg.Error as error:
-            raise NotReady(f"the snapshot can't be asked for: {said(error)}; see `make logs s=source-db`") from None
+        with _not_ready("the snapshot can't be asked for"):
+            self.administrator.request_rereads(tables)
 
     def tables(self) -> tuple[frozenset[str], frozenset[str]]:
-        """The captured tables: those with a key, and those without. Raises NotReady."""
-        try:
-            with self._connect() as connection:
-                states = read_states(connection, self.settings.schemas)
-                unusable = misnamed(self.settings.source_name, read_names(connection, SLOT))
-                found = [classify(s, unusable) for s in states if not s.is_partition]
-        except psycopg.Error as error:
-            raise NotReady(f"the source can't be looked at: {said(error)}; see `make logs s=source-db`") from None
+        """Return the captured tables: those with a key, and those without. Raises NotReady."""
+        with _not_ready("the source can't be looked at"):
+            found = self.administrator.captures()
         keyed = frozenset(table.name for table in found if table.mode is Mode.KEYED)
         return keyed, frozenset(table.name for table in found if table.mode is not Mode.LEFT_OUT) - keyed
 
-    def look(self) -> SourceNow:
-        """What tells whether the connector can go on. Raises NotReady."""
-        try:
-            with self._connect() as connection:
-                row = connection.execute(_LOOK, (SLOT,)).fetchone()
-        except psycopg.Error as error:
-            raise NotReady(f"the source can't be looked at: {said(error)}; see `make logs s=source-db`") from None
-        assert row is not None
-        system, *marks, written, has_slot, wal_status, confirmed, held, reader, sent = row
-        return SourceNow(system, tuple(marks), written, has_slot, wal_status, confirmed, held, reader, sent)
+    def look(self) -> LogState:
+        """Return what tells whether the connector can go on. Raises NotReady."""
+        with _not_ready("the source can't be looked at"):
+            return self.administrator.log_state()
 
     def leave_mark(self) -> Mark:
         """Leave a mark in the source; it is there when this returns. Raises NotReady."""
-        try:
-            with self._connect() as connection:
-                row = connection.execute(_MARK).fetchone()
-        except psycopg.Error as error:
-            raise NotReady(f"no mark can be left in the source: {said(error)}; see `make logs s=source-db`") from None
-        assert row is not None
-        return Mark(system=row[0], mark=row[1])
+        with _not_ready("no mark can be left in the source"):
+            system, mark = self.administrator.leave_mark()
+        return Mark(system=system, mark=mark)
 
     def drop_slot(self) -> bool:
         """Drop the slot, if there is one; whether there was. Raises NotReady while somebody reads it."""
-        try:
-            with self._connect() as connection:
-                dropped = connection.execute(
-                    "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = %s", (SLOT,)
-                ).fetchall()
-        except psycopg.Error as error:
-            raise NotReady(f"the slot can't be dropped: {said(error)}; see `make logs s=source-db`") from None
-        return bool(dropped)
+        with _not_ready("the slot can't be dropped"):
+            return self.administrator.drop_slot()
 
     def part_with(self, reader: int) -> None:
         """End the backend that sends the log to a task which no longer takes it, so that another one can have the slot.
 
         Raises NotReady.
         """
-        try:
-            with self._connect() as connection:
-                connection.execute(
-                    "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots"
-                    " WHERE slot_name = %s AND active_pid = %s", (SLOT, reader),
-                )  # fmt: skip
-        except psycopg.Error as error:
-            raise NotReady(f"the slot can't be freed: {said(error)}; see `make logs s=source-db`") from None
+        with _not_ready("the slot can't be freed"):
+            self.administrator.end_reader(reader)
 
-    def capture(self, excluded: LeftOut) -> Capture:
-        """What the connector is told."""
-        settings = self.settings
-        return Capture(
-            host=settings.source_db_host, port=settings.source_db_port, database=settings.source_db_name,
-            source_name=settings.source_name, schemas=settings.schemas, registry_url=settings.registry_native_url,
-            unavailable_value=settings.unavailable_value, topic_partitions=settings.table_topic_partitions,
-            left_out=tuple(excluded.tables | excluded.partitions), generated=tuple(excluded.generated),
-            escaped=excluded.escaped,
-        )  # fmt: skip
+    def connector_config(self, excluded: LeftOut) -> dict[str, str]:
+        """Return what the connector is told."""
+        return self.administrator.connector_config(excluded)
 
-    def _prepare(self) -> LeftOut:
-        settings = self.settings
-        with self._connect() as connection:
-            # Only the verifier leaves this process, so that no log of the source's statements can hold the password.
-            password = settings.debezium_password.get_secret_value().encode()
-            verifier = connection.pgconn.encrypt_password(password, ROLE.encode(), b"scram-sha-256").decode()
-            script = prepare_sql(settings.schemas, password=verifier, owner=settings.source_db_owner)
-            connection.execute(script.encode())
-            return self._left_out(connection)
+    def newly_read(self, tables: frozenset[str], before: Mapping[str, str], now: Mapping[str, str]) -> frozenset[str]:
+        """Return which of ``tables`` a connector reads by the configuration ``now``, and not by ``before``."""
+        return self.administrator.newly_read(tables, before, now)
 
-    def _left_out(self, connection: psycopg.Connection) -> LeftOut:
-        states, names = read_states(connection, self.settings.schemas), read_names(connection, SLOT)
-        return left_out(self.settings.source_name, states, names)
-
-    def _connect(self) -> psycopg.Connection:
-        settings = self.settings
-        conninfo = settings.conninfo(settings.source_db_admin_user, settings.source_db_admin_password, APPLICATION)
-        return psycopg.connect(conninfo, autocommit=True)
+    def stored_position(self, offset: Mapping[str, Any] | None) -> int | None:
+        """Return the log position in what the connector has stored, in its own words; None: there is none."""
+        return self.administrator.stored_position(offset)
 
 
-_MARK = f"""
-UPDATE {HEARTBEAT_TABLE} SET mark_before = mark, mark = gen_random_uuid()
-RETURNING (SELECT system_identifier::text FROM pg_control_system()), mark::text""".encode()
-_LOOK = f"""
-SELECT (SELECT system_identifier::text FROM pg_control_system()), b.mark::text, b.mark_before::text,
-       (pg_current_wal_insert_lsn() - '0/0')::bigint, s.slot_name IS NOT NULL, s.wal_status,
-       (s.confirmed_flush_lsn - '0/0')::bigint, coalesce(pg_current_wal_lsn() - s.restart_lsn, 0)::bigint,
-       s.active_pid, (r.sent_lsn - '0/0')::bigint
-FROM {HEARTBEAT_TABLE} b LEFT JOIN pg_replication_slots s ON s.slot_name = %s
-LEFT JOIN pg_stat_replication r ON r.pid = s.active_pid AND r.state <> 'startup'""".encode()
+@contextmanager
+def _not_ready(what: str) -> Iterator[None]:
+    try:
+        yield
+    except SourceError as error:
+        raise NotReady(f"{what}: {error.sentence}; see `make logs s=source-db`") from None

@@ -1,33 +1,23 @@
 """What `make status` and the command line show of capture."""
 
-import psycopg
 from pydantic import BaseModel, ConfigDict
 
-from pipelines.sources.postgres.capture import SLOT
-from pipelines.sources.postgres.capture_tables import (
-    Mode,
-    SlotState,
-    TableCapture,
-    classify,
-    misnamed,
-    read_names,
-    read_slot,
-    read_states,
-)
+from pipelines.sources.base.capture import Mode, SlotState, TableCapture
+from pipelines.sources.kinds import source_database
 from services.capture import health
 from services.capture.connect import Connect
 from services.capture.continuity import WAL_GROWS
 from services.capture.errors import NotReady
 from services.capture.health import State
 from services.capture.restarts import MAX_RESTARTS
-from services.capture.settings import APPLICATION, StatusSettings
+from services.capture.settings import StatusSettings
 
 
 class CaptureReport(BaseModel):
     """Capture at a glance. Sizes are bytes.
 
     ``tables`` names every table of the captured schemas and what becomes of it, in the words of
-    :class:`~pipelines.sources.postgres.capture_tables.Mode`, with a reason where it isn't simply keyed.
+    :class:`~pipelines.sources.base.capture.Mode`, with a reason where it isn't simply keyed.
     ``restarts_used`` is None where what the service last said isn't known.
     """
 
@@ -55,17 +45,13 @@ class CaptureReport(BaseModel):
 def report(settings: StatusSettings | None = None, seen: health.Health | None = None) -> CaptureReport:
     """Look at the connector and the source now. ``seen``: what the service last said, where the caller knows it.
 
-    Raises NotConfigured; psycopg.Error when the source doesn't answer. A Connect that doesn't answer is reported.
+    Raises NotConfigured; SourceError when the source doesn't answer. A Connect that doesn't answer is reported.
     """
     settings = settings or StatusSettings.load()
     seen = seen or health.read(settings.state_dir)
     connector, tasks, error = _connector(settings)
-    with psycopg.connect(
-        settings.conninfo(settings.source_db_owner, settings.shop_password, APPLICATION)
-    ) as connection:
-        slot = read_slot(connection, SLOT)
-        unusable = misnamed(settings.source_name, read_names(connection, SLOT))
-        tables = [classify(s, unusable) for s in read_states(connection, settings.schemas) if not s.is_partition]
+    with source_database(settings.owner_address).connect() as source:
+        slot, tables = source.slot(), source.captures()
     error = _broken(slot, seen, connector) or error
     return CaptureReport(
         connector=connector,
@@ -75,8 +61,8 @@ def report(settings: StatusSettings | None = None, seen: health.Health | None = 
         warning=_warning(slot, settings.slot_wal_warn_mib),
         restarts_used=None if seen is None else seen.restarts,
         restarts_allowed=MAX_RESTARTS,
-        slot="missing" if slot is None else f"{'active' if slot.active else 'inactive'}, log {slot.wal_status}",
-        confirmed_flush_lsn=None if slot is None else slot.confirmed_flush_lsn,
+        slot="missing" if slot is None else f"{'active' if slot.active else 'inactive'}, log {slot.log_status}",
+        confirmed_flush_lsn=None if slot is None else slot.confirmed,
         wal_held_bytes=None if slot is None else slot.held_bytes,
         wal_bound_bytes=None if slot is None else slot.bound_bytes,
         tables={table.name: _words(table) for table in tables},
@@ -103,7 +89,7 @@ def _broken(slot: SlotState | None, seen: health.Health | None, connector: str) 
     """Why capture has stopped: as the service says, or where that can't be read from here, as it looks from outside."""
     if seen is not None and seen.state in (State.BROKEN, State.STOPPED, State.STALLED):
         return seen.error
-    if slot is not None and slot.wal_status == "lost":
+    if slot is not None and slot.log_status == "lost":
         return "the replication slot fell too far behind, and the log it needs is gone"
     return "the connector was stopped" if connector == "STOPPED" else None
 

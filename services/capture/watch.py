@@ -9,17 +9,16 @@ from structlog.stdlib import BoundLogger
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential
 from tenacity.nap import sleep_using_event
 
-from pipelines.sources.postgres.capture import connector_config, taken_in
-from pipelines.sources.postgres.capture_tables import LeftOut
+from pipelines.sources.base.capture import LeftOut, LogState
 from services.capture import copies, health
 from services.capture.connect import Connect, ConnectorState
-from services.capture.continuity import WAL_GROWS, SourceNow, broken, forget, position, recall, remember
+from services.capture.continuity import WAL_GROWS, broken, forget, recall, remember
 from services.capture.errors import NotReady
 from services.capture.health import State
 from services.capture.restarts import MAX_RESTARTS, Action, Restarts
 from services.capture.source import Source
 from services.capture.stalls import Flow
-from services.stopping import Stop
+from services.stack.stopping import Stop
 
 TICK_SECONDS = 2.0
 TEND_SECONDS = 15.0
@@ -78,7 +77,7 @@ class Watcher:
 
     def _register(self, excluded: LeftOut) -> None:
         """Make the connector what it ought to be, only if it isn't: a change restarts its task."""
-        wanted = connector_config(self.source.capture(excluded))
+        wanted = self.source.connector_config(excluded)
         current = self.connect.config(self.name)
         if current == wanted:
             self.log.info("connector unchanged", connector=self.name)
@@ -93,7 +92,7 @@ class Watcher:
 
     def _note_taken_in(self, before: Mapping[str, str], wanted: Mapping[str, str]) -> None:
         """Note the tables whose rows from before now are in no event, since nobody read them."""
-        keyed, others = (taken_in(tables, before, wanted) for tables in self.source.tables())
+        keyed, others = (self.source.newly_read(tables, before, wanted) for tables in self.source.tables())
         # A table is copied row by row, told by its key.
         if keyed:
             copies.add(self.source.settings.state_dir, keyed)
@@ -138,7 +137,7 @@ class Watcher:
     def _wait_stopped(self) -> None:
         """The connector was stopped: by the service, by hand, or by a resync, which then takes its position away."""
         problem, offset, _ = self._broken()
-        if position(offset) is None:
+        if self.source.stored_position(offset) is None:
             forget(self.source.settings.state_dir)
             self.log.warning("beginning anew", connector=self.name, slot_dropped=self.source.drop_slot())
             self.connect.resume(self.name)
@@ -153,14 +152,18 @@ class Watcher:
         self.connect.stop(self.name)
         self._show(State.BROKEN, problem)
 
-    def _broken(self) -> tuple[str | None, Mapping[str, Any] | None, SourceNow]:
+    def _broken(self) -> tuple[str | None, Mapping[str, Any] | None, LogState]:
         """Why changes would be missed, what the connector has stored, and what of the source tells it."""
         # Before and after, since it moves on: the log is ahead of what was stored before, and the slot is never moved
         # beyond what is stored after.
-        before = position(self.connect.offset(self.name))
+        before = self.source.stored_position(self.connect.offset(self.name))
         now = self.source.look()
         offset = self.connect.offset(self.name)
-        return broken(now, before, position(offset), recall(self.source.settings.state_dir)), offset, now
+        return (
+            broken(now, before, self.source.stored_position(offset), recall(self.source.settings.state_dir)),
+            offset,
+            now,
+        )
 
     def _tend(self) -> None:
         """Look after the source's tables; register anew when a table is to be left out or taken in."""
@@ -194,11 +197,11 @@ class Watcher:
             say = self.log.warning if self.warned else self.log.info
             say("log held back", mib=now.held // MIB, warns_beyond_mib=bound, page=WAL_GROWS)
 
-    def _see_that_it_flows(self, offset: Mapping[str, Any] | None, now: SourceNow) -> None:
+    def _see_that_it_flows(self, offset: Mapping[str, Any] | None, now: LogState) -> None:
         patience = self.flow.patience
         flow, start_anew = self.flow.observe(offset, now.written, now.sent, time.monotonic())
         if start_anew:
-            behind = now.written - (position(offset) or 0)
+            behind = now.written - (self.source.stored_position(offset) or 0)
             self.log.error("stalled", connector=self.name, seconds=patience, bytes_behind=behind,
                            restart=flow.restarts, next=f"see {CAPTURE_STALLS}")  # fmt: skip
             self.connect.restart(self.name, only_failed=False)

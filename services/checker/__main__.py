@@ -6,8 +6,8 @@ import sys
 from pipelines.log import json_log
 from services.checker.service import CheckerService
 from services.checker.settings import CheckerSettings
-from services.errors import LakehouseError
-from services.stopping import Stop
+from services.stack.errors import LakehouseError
+from services.stack.stopping import Stop
 
 
 def main() -> int:

@@ -16,12 +16,12 @@ from pipelines.checks.jobs import JOBS, Job
 from quality import odcs
 from quality.contract import Contract
 from quality.errors import ContractError
-from services.checker import known
-from services.checker.known import KnownRun, Request
+from services.checker import record
+from services.checker.record import KnownRun, Request
 from services.checker.settings import CheckerSettings
-from services.errors import LakehouseError
-from services.stopping import Stop
-from services.verify.lake import open_catalog, tables
+from services.stack.errors import LakehouseError
+from services.stack.lake import open_catalog, tables
+from services.stack.stopping import Stop
 
 POLL_SECONDS = 2.0
 TROUBLE_SECONDS = 10.0
@@ -62,9 +62,9 @@ class CheckerService:
                 self.trouble = said
 
     def _turn(self, catalog: Catalog, alive: Path) -> None:
-        asked = known.requested(catalog)
+        asked = record.requested(catalog)
         if asked != self.seen:
-            self._check(known.open_requests(catalog), alive)
+            self._check(record.open_requests(catalog), alive)
             # What came meanwhile is another snapshot.
             self.seen = asked
         if time.monotonic() - self.looked >= self.settings.check_seconds:
@@ -72,7 +72,7 @@ class CheckerService:
             contracts = {
                 self._mirrored(table): contract for table, contract in odcs.load(self.settings.contracts).items()
             }
-            found = due(self._snapshots(catalog), known.newest(catalog), contracts)
+            found = due(self._snapshots(catalog), record.newest(catalog), contracts)
             self._check([Request(None, name, False) for name in found], alive)
 
     def _check(self, requests: Iterable[Request], alive: Path) -> None:

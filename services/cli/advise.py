@@ -9,10 +9,10 @@ from rich.table import Table
 from pipelines.lake.properties import SOURCE_SCHEMA, SOURCE_TABLE
 from services.cli.output import expected_errors, out, print_json
 from services.cli.tables import AsJson, named
-from services.layout.advise import Advice, advise
-from services.layout.observe import Observed, observe
-from services.layout.present import layout_of
-from services.verify.settings import StackSettings
+from services.operations.layout.advice import Advice, advise
+from services.operations.layout.current import layout_of
+from services.operations.layout.observation import Observed, observe
+from services.stack.endpoints import StackSettings
 
 ADVISE_HELP = """Propose how a table should be partitioned and sorted, with what that is estimated to gain.
 

@@ -6,11 +6,11 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from services.audit import entries
 from services.cli.letters import Since, moment
 from services.cli.output import expected_errors, out, print_json
-from services.verify.lake import open_catalog
-from services.verify.settings import StackSettings
+from services.operations.audit_trail import entries
+from services.stack.endpoints import StackSettings
+from services.stack.lake import open_catalog
 
 HELP = """List what people did to the lake: replays, discards, resyncs, heals, maintenance; newest first.
 

@@ -10,12 +10,12 @@ from pyiceberg.catalog import Catalog
 from rich.table import Table
 
 from quality import odcs
-from services.checker import known
-from services.checker.known import KnownResult, KnownRun
+from services.checker import record
+from services.checker.record import KnownResult, KnownRun
 from services.cli.output import CHECK_FAILED, UNUSABLE, expected_errors, fail, out, print_json, progress
-from services.verify.lake import open_catalog
-from services.verify.progress import OnProgress, Progress
-from services.verify.settings import StackSettings
+from services.stack.endpoints import StackSettings
+from services.stack.lake import open_catalog
+from services.stack.progress import OnProgress, Progress
 
 HELP = """Have tables checked for what their contracts promise; exit code 1 if a promise is broken.
 
@@ -44,10 +44,10 @@ def check(
         catalog = open_catalog(settings)
         tables = _tables(settings, names or [], as_json)
         if last:
-            runs = [run for _, run in sorted(known.newest(catalog, tables).items())]
+            runs = [run for _, run in sorted(record.newest(catalog, tables).items())]
         else:
             runs = _checked(catalog, tables, full, timeout, on_progress, lambda text: fail(text, UNUSABLE, as_json))
-        found = known.with_results(catalog, runs)
+        found = record.with_results(catalog, runs)
     if as_json:
         print_json({"tables": [asdict(run) for run in found], "kept": all(run.success for run in found)})
     else:
@@ -71,10 +71,10 @@ def _checked(
     catalog: Catalog, tables: list[str], full: bool, timeout: float, on_progress: OnProgress,
     give_up: Callable[[str], None],
 ) -> list[KnownRun]:  # fmt: skip
-    requests = known.ask(catalog, tables, full)
+    requests = record.ask(catalog, tables, full)
     deadline = time.monotonic() + timeout
     while True:
-        found = known.answers(catalog, [request.id for request in requests if request.id])
+        found = record.answers(catalog, [request.id for request in requests if request.id])
         on_progress(Progress("checks", "waiting for the checker", len(found), len(requests)))
         if len(found) == len(requests):
             return found

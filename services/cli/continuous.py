@@ -7,14 +7,14 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from services.audit import audited
 from services.cli.output import CHECK_FAILED, Because, expected_errors, out, print_json
+from services.operations.audit_trail import audited
+from services.stack.endpoints import StackSettings
+from services.stack.lake import open_catalog
 from services.verifier import record
 from services.verifier.heal import Healing
 from services.verifier.heal import heal as run_heal
 from services.verifier.rounds import Finding, TableState
-from services.verify.lake import open_catalog
-from services.verify.settings import StackSettings
 
 app = typer.Typer(rich_markup_mode="markdown")
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]

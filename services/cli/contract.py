@@ -4,21 +4,23 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
-import psycopg
 import typer
 from rich.table import Table
 
 from pipelines.lake.properties import SOURCE_SCHEMA, SOURCE_TABLE
+from pipelines.sources.base.database import SourceSession
+from pipelines.sources.base.tables import DescribedTable
+from pipelines.sources.kinds import source_database
 from pipelines.specs.load import load_specs
 from quality import odcs
 from quality.contract import Contract
 from services.cli.output import CHECK_FAILED, UNUSABLE, expected_errors, fail, out, print_json
-from services.contracts.described import DescribedTable, NoSuchTable, describe
-from services.contracts.diff import Difference, differences
-from services.contracts.shown import protections
-from services.contracts.starter import starter
-from services.verify.lake import open_catalog, tables
-from services.verify.settings import StackSettings
+from services.operations.contracts.describe import NoSuchTable, describe
+from services.operations.contracts.diff import Difference, differences
+from services.operations.contracts.starter import starter
+from services.operations.contracts.summary import protections
+from services.stack.endpoints import StackSettings
+from services.stack.lake import open_catalog, tables
 
 app = typer.Typer(help="Contracts of tables.", no_args_is_help=True, rich_markup_mode="markdown")
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
@@ -65,8 +67,8 @@ def init(
     with expected_errors(as_json):
         settings = StackSettings.load()
         specs = load_specs()
-        with _source(settings) as connection:
-            found = _described(settings, connection, table)
+        with _source(settings) as session:
+            found = _described(settings, session, table)
         path = folder / f"{found.schema}.{found.name}.yaml"
         document = starter(settings.source_name, found, specs.freshness(found.schema, found.name)).to_yaml()
         odcs.parse(document)
@@ -113,10 +115,10 @@ def diff(
             for t in tables(open_catalog(settings), settings)
         }
         found = []
-        with _source(settings) as connection:
+        with _source(settings) as session:
             for contract in contracts:
                 try:
-                    source = describe(connection, contract.table)
+                    source = describe(session, *contract.table)
                 except NoSuchTable:
                     source = None
                 there = lake.get(contract.table)
@@ -163,18 +165,18 @@ def _told(contract: Contract) -> dict[str, Any]:
     return {**asdict(contract), "table": contract.source_name}
 
 
-def _source(settings: StackSettings) -> psycopg.Connection:
-    return psycopg.connect(settings.source_conninfo.get_secret_value(), autocommit=True)
+def _source(settings: StackSettings) -> SourceSession:
+    return source_database(settings.source_address).connect()
 
 
-def _described(settings: StackSettings, connection: psycopg.Connection, name: str) -> DescribedTable:
+def _described(settings: StackSettings, source: SourceSession, name: str) -> DescribedTable:
     """The table of the source; of a name alone, that of the first captured schema that has it. Raises NoSuchTable."""
     schema, dot, table = name.partition(".")
     if dot:
-        return describe(connection, (schema, table))
+        return describe(source, schema, table)
     for schema in settings.schemas:
         try:
-            return describe(connection, (schema, name))
+            return describe(source, schema, name)
         except NoSuchTable:
             continue
     raise NoSuchTable(f"no captured schema ({', '.join(settings.schemas)}) has a table {name}")

@@ -10,10 +10,10 @@ from pipelines.kafka.avro import Undecodable
 from services.cli import dlq_actions
 from services.cli.letters import Key, Reason, Since, Topic, parse_position, print_letters, wanted
 from services.cli.output import CHECK_FAILED, UNUSABLE, expected_errors, fail, out, print_json
-from services.dlq.letters import LISTED, OPEN, Letters, Wanted
-from services.dlq.replay import WHOLE
-from services.verify.lake import open_catalog
-from services.verify.settings import StackSettings
+from services.operations.dead_letters.letters import LISTED, OPEN, Letters, Wanted
+from services.operations.dead_letters.replay import WHOLE
+from services.stack.endpoints import StackSettings
+from services.stack.lake import open_catalog
 from services.verify.tail import Decoder
 
 app = typer.Typer(

@@ -5,14 +5,14 @@ from typing import Annotated
 import typer
 
 from pipelines.dead_letters.actions import DISCARDED
-from services.audit import audited
 from services.cli.letters import Key, Positions, Reason, Since, Topic, print_letters, wanted
 from services.cli.output import CHECK_FAILED, UNUSABLE, Because, expected_errors, fail, out, print_json
-from services.dlq.letters import POSITION, Letter, Letters, Wanted, position
-from services.dlq.replay import replay, settle, with_keys
-from services.verify.lake import open_catalog
-from services.verify.position import kafka
-from services.verify.settings import StackSettings
+from services.operations.audit_trail import audited
+from services.operations.dead_letters.letters import POSITION, Letter, Letters, Wanted, position
+from services.operations.dead_letters.replay import replay, settle, with_keys
+from services.stack.endpoints import StackSettings
+from services.stack.lake import open_catalog
+from services.stack.position import kafka
 from services.verify.tail import Decoder
 
 app = typer.Typer(rich_markup_mode="markdown")

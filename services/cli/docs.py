@@ -7,11 +7,11 @@ from typing import Annotated
 import typer
 
 from quality.docs import Page, build
-from services.checker import known
+from services.checker import record
 from services.cli.output import UNUSABLE, expected_errors, fail, out, print_json
-from services.settings import CHECKOUT
-from services.verify.lake import open_catalog
-from services.verify.settings import StackSettings
+from services.stack.endpoints import StackSettings
+from services.stack.lake import open_catalog
+from services.stack.settings import CHECKOUT
 
 HELP = """Write what checks have found as a static site (Great Expectations' Data Docs), to open or serve as it is.
 
@@ -36,8 +36,8 @@ def docs(
         fail(f"{folder} has something else in it. Name another folder, or one that isn't there.", UNUSABLE, as_json)
     with expected_errors(as_json):
         catalog = open_catalog(StackSettings.load())
-        chosen = known.history(catalog, runs)
-        documents = known.document(catalog, [run.run for run in chosen])
+        chosen = record.history(catalog, runs)
+        documents = record.document(catalog, [run.run for run in chosen])
         pages = [Page(run.table, run.snapshot_id, run.started_at, json.loads(documents[run.run]))
                  for run in chosen if run.run in documents]  # fmt: skip
         first = build(folder, pages)

@@ -6,12 +6,12 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from services.audit import audited
 from services.cli.output import CHECK_FAILED, Because, expected_errors, out, print_json, progress
-from services.erase.copy import Copy
-from services.erase.erase import erasure, fingerprint, subject
-from services.verify.lake import open_catalog
-from services.verify.settings import StackSettings
+from services.operations.audit_trail import audited
+from services.operations.erase.copy import Copy
+from services.operations.erase.erase import erasure, fingerprint, subject
+from services.stack.endpoints import StackSettings
+from services.stack.lake import open_catalog
 
 HELP = """Remove every copy of a row that its source hasn't got any more: the right to erasure.
 

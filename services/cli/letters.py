@@ -8,7 +8,7 @@ import typer
 from rich.table import Table
 
 from services.cli.output import UNUSABLE, fail, out
-from services.dlq.letters import OPEN, Letter, Wanted, position
+from services.operations.dead_letters.letters import OPEN, Letter, Wanted, position
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 

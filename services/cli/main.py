@@ -27,11 +27,11 @@ from services.cli.advise import ADVISE_HELP, advise_table
 from services.cli.dlq_actions import REPLAY_HELP, replay_letters
 from services.cli.output import CHECK_FAILED, expected_errors, out, print_json, progress
 from services.lineage.settings import LineageAccess
-from services.readers import ReaderSettings, Role, reader_endpoints
-from services.verify.history import TableHistory, histories
-from services.verify.position import wait_until_visible
+from services.stack.endpoints import StackSettings
+from services.stack.position import wait_until_visible
+from services.stack.readers import ReaderSettings, Role, reader_endpoints
+from services.verify.ledger_proof import TableHistory, histories
 from services.verify.report import Difference, Report, TableReport
-from services.verify.settings import StackSettings
 from services.verify.verification import EXAMPLES, MEMORY
 from services.verify.verification import verify as run_verify
 
@@ -134,9 +134,9 @@ def wait(
         topics: dict[str, dict[str, int]] = {}
         for (topic, partition), end in sorted(position.ends.items()):
             topics.setdefault(topic, {})[str(partition)] = end
-        print_json({"caught_up": True, "lsn": position.lsn, "seconds": round(seconds, 3), "end_offsets": topics})
+        print_json({"caught_up": True, "lsn": position.log.text, "seconds": round(seconds, 3), "end_offsets": topics})
     else:
-        out.print(f"The lake holds everything up to {position.lsn} (waited {seconds:.1f} s).", highlight=False)
+        out.print(f"The lake holds everything up to {position.log.text} (waited {seconds:.1f} s).", highlight=False)
 
 
 VERIFY_HELP = """Compare source and lake row by row, value by value, at one agreed position.

@@ -8,7 +8,6 @@ from rich.table import Table
 
 from pipelines.maintenance.plan import Asked
 from pipelines.specs.load import load_specs
-from services.audit import audited
 from services.cli.output import (
     CHECK_FAILED,
     UNUSABLE,
@@ -20,10 +19,11 @@ from services.cli.output import (
     progress,
     size,
 )
-from services.maintain.ask import Answer, ask
-from services.maintain.tables import Need, needs
-from services.verify.lake import open_catalog
-from services.verify.settings import StackSettings
+from services.operations.audit_trail import audited
+from services.operations.maintain.needs import Need, needs
+from services.operations.maintain.requests import Answer, ask
+from services.stack.endpoints import StackSettings
+from services.stack.lake import open_catalog
 
 HELP = """Keep tables small and fast: rewrite small files, give up old snapshots, delete files nobody refers to.
 

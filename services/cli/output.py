@@ -9,7 +9,6 @@ from datetime import datetime
 from typing import Annotated, Any, NoReturn
 
 import duckdb
-import psycopg
 import typer
 from confluent_kafka import KafkaException
 from pyiceberg.exceptions import RESTError
@@ -17,13 +16,13 @@ from requests.exceptions import RequestException
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from pipelines.sources.base.errors import SourceError
 from pipelines.specs.load import SpecError
 from quality.errors import ContractError
-from services.errors import LakehouseError
-from services.postgres import said
+from services.stack.errors import LakehouseError
+from services.stack.progress import OnProgress
+from services.stack.progress import Progress as Step
 from services.verify.errors import NotCaughtUp
-from services.verify.progress import OnProgress
-from services.verify.progress import Progress as Step
 
 CHECK_FAILED, UNUSABLE = 1, 2
 Because = Annotated[str | None, typer.Option(help="Why; it is kept, see `lakehouse audit`.")]
@@ -67,8 +66,8 @@ def expected_errors(as_json: bool = False) -> Iterator[None]:
         fail(str(error), CHECK_FAILED, as_json)
     except (LakehouseError, SpecError, ContractError) as error:
         fail(str(error), UNUSABLE, as_json)
-    except psycopg.Error as error:
-        fail(f"PostgreSQL: {said(error)}. See `make status`.", UNUSABLE, as_json)
+    except SourceError as error:
+        fail(f"{error.kind}: {error.sentence}. See `make status`.", UNUSABLE, as_json)
     except (KafkaException, RESTError, RequestException, duckdb.Error) as error:
         fail(f"{type(error).__module__.split('.')[0]}: {str(error).strip()}. See `make status`.", UNUSABLE, as_json)
 

@@ -10,7 +10,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.testing import CliRunner
 
 from services.cli.main import app
-from services.settings import CHECKOUT
+from services.stack.settings import CHECKOUT
 
 PAGE = "docs/reference/commands.md"
 WIDTH = 80

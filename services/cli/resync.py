@@ -5,12 +5,12 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from services.audit import audited
 from services.cli.output import UNUSABLE, Because, expected_errors, fail, out, print_json, progress
-from services.resync.resync import Resynced, plan
-from services.resync.resync import resync as run_resync
-from services.verify.lake import open_catalog
-from services.verify.settings import StackSettings
+from services.operations.audit_trail import audited
+from services.operations.resync.resync import Resynced, plan
+from services.operations.resync.resync import resync as run_resync
+from services.stack.endpoints import StackSettings
+from services.stack.lake import open_catalog
 
 HELP = """Make tables equal to their source again where events were lost on the way.
 

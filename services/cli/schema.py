@@ -9,7 +9,7 @@ from rich.table import Table
 from pipelines.lake.properties import SCHEMA_HISTORY
 from services.cli.output import expected_errors, out, print_json
 from services.cli.tables import named
-from services.verify.settings import StackSettings
+from services.stack.endpoints import StackSettings
 
 app = typer.Typer(help="Schemas of the lake's tables.", no_args_is_help=True, rich_markup_mode="markdown")
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]

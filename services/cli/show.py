@@ -9,21 +9,21 @@ from pyiceberg.table import Table as LakeTable
 from rich.table import Table
 
 from pipelines.specs.load import load_specs
-from services.checker.known import KnownRun, newest
+from services.checker.record import KnownRun, newest
 from services.cli.output import age, expected_errors, out, print_json, size
 from services.cli.tables import AsJson, TableFacts, facts, lags, named, through, verified
-from services.contracts.shown import Promise, broken_rows, promise, protections
-from services.layout.present import layout_of
 from services.lineage.ask import Asking
 from services.lineage.draw import DOWNSTREAM, UPSTREAM, indexed, reached
 from services.lineage.errors import CannotTell
 from services.lineage.settings import LineageEndpoint
-from services.maintain.alerts import Condition, alerts, condition
-from services.maintain.tables import need_of, source_of
-from services.published import Shown, datasets, shown
+from services.operations.contracts.summary import Promise, broken_rows, promise, protections
+from services.operations.layout.current import layout_of
+from services.operations.maintain.alerts import Condition, alerts, condition
+from services.operations.maintain.needs import need_of, source_of
+from services.stack.endpoints import StackSettings
+from services.stack.lake import lineage, open_catalog
+from services.stack.published import Shown, datasets, shown
 from services.verify.errors import Unreachable
-from services.verify.lake import lineage, open_catalog
-from services.verify.settings import StackSettings
 
 HELP = """Show one table: columns, key, positions, files, health, contract, lineage, and its newest snapshots.
 

@@ -16,12 +16,12 @@ from rich.table import Table
 
 from pipelines.lake.properties import KEY_COLUMNS, SOURCE_SCHEMA, SOURCE_TABLE, TOPIC
 from services.cli.output import UNUSABLE, age, expected_errors, fail, out, print_json, size
+from services.stack.endpoints import StackSettings
+from services.stack.lake import ledger_of, open_catalog, tables
+from services.stack.offsets import Offsets, behind
+from services.stack.position import kafka
 from services.verifier import record
 from services.verifier.rounds import TableState
-from services.verify.lake import ledger_of, open_catalog, tables
-from services.verify.offsets import Offsets, behind
-from services.verify.position import kafka
-from services.verify.settings import StackSettings
 
 app = typer.Typer(help="Tables of the lake.", no_args_is_help=True, rich_markup_mode="markdown")
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]

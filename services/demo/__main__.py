@@ -21,13 +21,13 @@ from pipelines.kafka.client import client_config
 from services.demo.freshness import Freshness, freshness
 from services.demo.shop import Traffic, load
 from services.demo.watch import Watch, follow
-from services.errors import LakehouseError
+from services.stack.endpoints import StackSettings
+from services.stack.errors import LakehouseError
+from services.stack.lake import open_catalog, open_duckdb, pin, tables
+from services.stack.lake_files import pinned_rows
+from services.stack.position import wait_until_visible
 from services.verify.errors import StackError
-from services.verify.files import pinned_rows
-from services.verify.lake import open_catalog, open_duckdb, pin, tables
-from services.verify.position import wait_until_visible
 from services.verify.report import Report
-from services.verify.settings import StackSettings
 from services.verify.verification import verify
 
 BROKEN_RECORDS = (b"this is not Avro", b"\x00\x7f\xff\xff\xfe an unknown schema", b"\x00\x00")

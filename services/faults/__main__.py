@@ -13,7 +13,7 @@ from services.faults.network import Network
 from services.faults.switch import Faults
 from services.runner import choose
 from services.runner.checkout import Checkout
-from services.settings import ServiceSettings
+from services.stack.settings import ServiceSettings
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 

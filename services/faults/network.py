@@ -5,7 +5,7 @@ from typing import Any
 
 import httpx
 
-from services.errors import LakehouseError
+from services.stack.errors import LakehouseError
 
 SECONDS = 10.0
 TOXIC = "fault"

@@ -5,8 +5,8 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from pipelines.failpoints import FAILPOINTS, arm, disarm, fired
-from services.errors import LakehouseError
 from services.faults.network import KINDS, PROXIES, Network, NoProxies
+from services.stack.errors import LakehouseError
 
 NETWORK = {f"{proxy}-{kind}": (proxy, kind) for proxy in PROXIES for kind in KINDS}
 

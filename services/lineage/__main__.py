@@ -13,13 +13,13 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_f
 
 from lineage.store import Store
 from pipelines.log import json_log
-from services.errors import LakehouseError
 from services.lineage.api import create_app
 from services.lineage.counters import ChecksFound, Counters
 from services.lineage.follow.follower import Follower, client
 from services.lineage.forward import Forwarder
 from services.lineage.settings import LineageSettings
-from services.stopping import Stop
+from services.stack.errors import LakehouseError
+from services.stack.stopping import Stop
 
 PRUNE_SECONDS = 3600.0
 

@@ -1,6 +1,6 @@
 """What can go wrong with asking for lineage."""
 
-from services.errors import LakehouseError
+from services.stack.errors import LakehouseError
 
 
 class CannotTell(LakehouseError):

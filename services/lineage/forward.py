@@ -7,7 +7,7 @@ from structlog.stdlib import BoundLogger
 
 from lineage.store import Store
 from services.lineage.counters import Counters
-from services.stopping import Stop
+from services.stack.stopping import Stop
 
 READER = "forward"
 PIECE = 200

@@ -3,8 +3,8 @@
 from psycopg.conninfo import make_conninfo
 from pydantic import Field, SecretStr
 
-from services.settings import ServiceSettings
-from services.verify.settings import StackSettings
+from services.stack.endpoints import StackSettings
+from services.stack.settings import ServiceSettings
 
 
 class LineageEndpoint(ServiceSettings):

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-import psycopg
 from rich.markup import escape
 from rich.table import Table
+
+from pipelines.sources.base.errors import SourceError
 
 if TYPE_CHECKING:
     from services.capture.status import CaptureReport
@@ -21,11 +22,11 @@ def look(runner: Runner) -> CaptureReport | str:
     # Here, because nothing else of the runner needs what capture imports.
     from services.capture import health
     from services.capture.status import report
-    from services.errors import LakehouseError
+    from services.stack.errors import LakehouseError
 
     try:
         return report(seen=health.parsed(runner.kept("capture", health.FILE)))
-    except (LakehouseError, psycopg.Error, OSError, ValueError) as error:
+    except (LakehouseError, SourceError, OSError, ValueError) as error:
         return " ".join(str(error).split())[:200] or type(error).__name__
 
 

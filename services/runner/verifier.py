@@ -17,10 +17,10 @@ def look() -> list[TableState] | str:
     from pyiceberg.exceptions import RESTError
     from requests.exceptions import RequestException
 
-    from services.errors import LakehouseError
+    from services.stack.endpoints import StackSettings
+    from services.stack.errors import LakehouseError
+    from services.stack.lake import open_catalog
     from services.verifier import record
-    from services.verify.lake import open_catalog
-    from services.verify.settings import StackSettings
 
     try:
         return record.read(open_catalog(StackSettings.load()))

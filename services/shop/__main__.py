@@ -11,12 +11,12 @@ from typing import Annotated
 import psycopg
 import typer
 
-from services.errors import NotConfigured
-from services.postgres import said
 from services.shop import database, workload
 from services.shop.display import loading, print_load, print_summary, shopping
+from services.shop.errors import said
 from services.shop.load import load as run_load
 from services.shop.settings import ShopSettings
+from services.stack.errors import NotConfigured
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False)
 

@@ -1,8 +1,9 @@
 """The shop's settings."""
 
+from psycopg.conninfo import make_conninfo
 from pydantic import Field, SecretStr
 
-from services.settings import SourceDatabase
+from services.stack.settings import SourceDatabase
 
 
 class ShopSettings(SourceDatabase):
@@ -14,4 +15,7 @@ class ShopSettings(SourceDatabase):
     @property
     def dsn(self) -> str:
         """How to connect as the shop's owner. Holds the password."""
-        return self.conninfo("shop", self.shop_password, "shop")
+        return make_conninfo(
+            host=self.source_db_host, port=self.source_db_port, dbname=self.source_db_name, user="shop",
+            password=self.shop_password.get_secret_value(), application_name="shop", connect_timeout=5,
+        )  # fmt: skip

@@ -5,8 +5,8 @@ import os
 import sys
 
 from pipelines.log import json_log
-from services.errors import LakehouseError
-from services.stopping import Stop
+from services.stack.errors import LakehouseError
+from services.stack.stopping import Stop
 from services.verifier.service import Verifier
 from services.verifier.settings import VerifierSettings
 

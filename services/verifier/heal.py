@@ -3,18 +3,13 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-import psycopg
-from psycopg import sql
-
-from pipelines.sources.postgres import chunks, reader
-from pipelines.sources.postgres.chunks import KeyRange
-from pipelines.sources.postgres.reader import SourceTable
-from pipelines.sources.postgres.signals import ask_for_snapshot
+from pipelines.sources.base.database import SourceSession
+from pipelines.sources.base.tables import EVERY_KEY, KeyRange, SourceTable
+from services.stack.endpoints import StackSettings
+from services.stack.lake import open_catalog
+from services.stack.position import connect
 from services.verifier import record
 from services.verifier.rounds import Finding
-from services.verify.lake import open_catalog
-from services.verify.position import PUBLICATION, connect
-from services.verify.settings import StackSettings
 
 # Those that reading rows of the source again can mend.
 MENDED = {"differs", "missing"}
@@ -34,24 +29,22 @@ class Healing:
 
 def heal(settings: StackSettings, names: Iterable[str] = ()) -> list[Healing]:
     """Have every range of the named tables (all, if none is named) read again in which the verifier has confirmed a
-    difference. Raises CannotVerify for a name that it doesn't know, Unreachable, psycopg's and PyIceberg's errors.
+    difference. Raises CannotVerify for a name that it doesn't know, Unreachable, SourceError and PyIceberg's errors.
     """
     chosen = [state for state in record.named(record.read(open_catalog(settings)), names) if state.confirmed]
     with connect(settings) as source:
-        reader.prepare(source)
-        tables = {table.full_name: table for table in reader.captured_tables(source, PUBLICATION, settings.schemas)}
+        tables = {table.full_name: table for table in source.tables()}
         return [_heal(source, tables[state.table], state.confirmed) for state in chosen if state.table in tables]
 
 
-def _heal(source: psycopg.Connection, table: SourceTable, findings: tuple[Finding, ...]) -> Healing:
+def _heal(source: SourceSession, table: SourceTable, findings: tuple[Finding, ...]) -> Healing:
     done = Healing(table.full_name)
     done.problems = [problem for finding in findings for problem in finding.problems]
     done.left = {key: kind for finding in findings for key, kind in finding.keys.items() if kind not in MENDED}
     to_read = [f for f in findings if f.more or MENDED & set(f.keys.values())] if table.key else []
-    order = chunks.key_order(source, table)
+    in_chunks = source.has_chunks(table)
     for finding in to_read:
-        within = finding.within if order else KeyRange()
-        where = order.condition(within) if order else sql.SQL("true")
-        ask_for_snapshot(source, table.schema, table.name, where.as_string(source))
+        within = finding.within if in_chunks else EVERY_KEY
+        source.request_reread(table, within)
         done.asked.append(within)
     return done

@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-from services.stopping import Stop
+from services.stack.stopping import Stop
 
 TOUCH_SECONDS = 30.0
 

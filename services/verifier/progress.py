@@ -4,7 +4,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from services.files import write_whole
+from services.stack.state_files import write_whole
 from services.verifier.rounds import TableState
 
 PROGRESS, ALIVE = "progress.json", "alive"

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 
 from pydantic import BaseModel, ConfigDict
 
-from pipelines.sources.postgres.chunks import Key, KeyRange
+from pipelines.sources.base.tables import Key, KeyRange
 
 MOST_FINDINGS, MOST_LOOKS = 16, 10
 

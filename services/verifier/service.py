@@ -6,33 +6,29 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 import duckdb
-import psycopg
 from confluent_kafka import KafkaException
 from pyiceberg.exceptions import RESTError
 from requests.exceptions import RequestException
 from structlog.stdlib import BoundLogger
 
-from pipelines.sources.debezium.names import topic_name
-from pipelines.sources.postgres import reader
-from pipelines.sources.postgres.capture_tables import why_left_out
-from pipelines.sources.postgres.chunks import KeyRange
-from pipelines.sources.postgres.reader import SourceTable
-from services.errors import LakehouseError
-from services.stopping import Stop
+from pipelines.sources.base.errors import SourceError
+from pipelines.sources.base.tables import KeyRange, SourceTable
+from services.stack.errors import LakehouseError
+from services.stack.lake import open_catalog
+from services.stack.offsets import Offsets
+from services.stack.position import connect, kafka, topics_of
+from services.stack.progress import Progress
+from services.stack.stopping import Stop
 from services.verifier import progress, record
-from services.verifier.looking import Job, NotCovered, Outcome, PutOff, look
+from services.verifier.chunks import Job, NotCovered, Outcome, PutOff, look
 from services.verifier.rounds import Finding, TableState
 from services.verifier.settings import VerifierSettings
-from services.verify.lake import open_catalog
-from services.verify.offsets import Offsets
-from services.verify.position import PUBLICATION, connect, kafka
-from services.verify.progress import Progress
 
 LONGEST_REST = 30.0
 RECORD_SECONDS = 300.0
 KEYS_LOGGED = 20
 # What a server that is down, or just comes up, makes of a look: it is tried again.
-PASSING = (LakehouseError, psycopg.Error, KafkaException, RESTError, RequestException, duckdb.Error, OSError)
+PASSING = (LakehouseError, SourceError, KafkaException, RESTError, RequestException, duckdb.Error, OSError)
 
 
 class Stopped(Exception):
@@ -77,9 +73,8 @@ class Verifier:
     def _turn(self) -> tuple[float, bool]:
         """Look once, and say how long to rest, and whether there was nothing to look at."""
         with connect(self.settings) as source:
-            unread = why_left_out(source, self.settings.source_name, self.settings.schemas)
-            captured = reader.captured_tables(source, PUBLICATION, self.settings.schemas)
-            tables = [table for table in captured if table.full_name not in unread]
+            unread = source.why_left_out()
+            tables = [table for table in source.tables() if table.full_name not in unread]
         self._know(tables)
         mirrored = kafka(self.settings).mirrored()
         jobs = list(self._due(tables, mirrored))
@@ -115,7 +110,7 @@ class Verifier:
         """What is to be looked at: differences again, then the next chunk of each table, the longest not seen first."""
         now, settings = datetime.now(UTC), self.settings
         for table in tables:
-            topic = topic_name(settings.source_name, table.schema, table.name)
+            topic = topics_of(settings).topic(table.schema, table.name)
             held = {partition: end for (name, partition), end in mirrored.items() if name == topic}
             for finding in self.states[table.full_name].again_due(now, settings.again, settings.pause, held):
                 yield Job(table, finding.within, finding)

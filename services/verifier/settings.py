@@ -5,8 +5,8 @@ from pathlib import Path
 
 from pydantic import Field
 
-from services.settings import CHECKOUT
-from services.verify.settings import StackSettings
+from services.stack.endpoints import StackSettings
+from services.stack.settings import CHECKOUT
 
 
 class VerifierSettings(StackSettings):

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pipelines.sources.postgres.reader import SourceTable, TableColumn
+from pipelines.sources.base.tables import SourceTable, TableColumn
 from quality.conditions import Dialect, conditions, kept
 from quality.contract import Column, Contract
+from services.stack.duckdb_sql import literal
 from services.verify import hstore
-from services.verify.quoting import literal
 
 _INTEGERS = {"SMALLINT", "INTEGER", "BIGINT"}
 DUCKDB = Dialect(literal, "regexp_matches")

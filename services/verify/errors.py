@@ -1,6 +1,6 @@
 """What can stop a look at the stack. Each message ends with what to do next."""
 
-from services.errors import LakehouseError
+from services.stack.errors import LakehouseError
 
 
 class StackError(LakehouseError):

@@ -6,18 +6,19 @@ from functools import cache
 
 import duckdb
 
-from pipelines.sources.postgres.snapshot import Snapshot
+from pipelines.sources.base.database import Snapshot
 from quality import odcs
 from quality.contract import Contract
-from services.verify import compare, lake, staging
+from services.stack import lake
+from services.stack.endpoints import StackSettings
+from services.stack.offsets import Offsets
+from services.stack.position import Position
+from services.stack.progress import OnProgress, Progress
+from services.verify import compare, staging
 from services.verify.columns import Plan
-from services.verify.offsets import Offsets
 from services.verify.overlay import Overlay, fold
-from services.verify.position import Position
-from services.verify.progress import OnProgress, Progress
 from services.verify.ranges import EVERY_ROW, LakeRange
 from services.verify.report import TableReport
-from services.verify.settings import StackSettings
 from services.verify.tail import Decoder, Tail, read_range
 
 

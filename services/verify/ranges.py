@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, GreaterThanOrEqual, LessThanOrEqual
 
-from pipelines.sources.postgres.chunks import Key, KeyRange
+from pipelines.sources.base.tables import Key, KeyRange
+from services.stack.duckdb_sql import literal
 from services.verify.columns import ComparedColumn
-from services.verify.quoting import literal
 
 # Not uuid: writers don't agree on the order of its bounds (decision 008).
 _PRUNABLE = {"INTEGER": int, "BIGINT": int, "VARCHAR": str}

@@ -10,14 +10,14 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
+from services.stack.duckdb_sql import literal
+from services.stack.lake import PinnedTable
+from services.stack.lake_files import pinned_rows
+from services.verify.arrow_types import arrow_type
 from services.verify.columns import ComparedColumn
 from services.verify.errors import CannotVerify
-from services.verify.files import pinned_rows
-from services.verify.lake import PinnedTable
 from services.verify.overlay import Key, Last, Overlay
-from services.verify.quoting import literal
 from services.verify.ranges import EVERY_ROW, LakeRange
-from services.verify.values import arrow_type
 
 SOURCE, LAKE, TAIL = "source_rows", "lake_rows", "tail_rows"
 

@@ -11,11 +11,12 @@ from pipelines.errors import RetryBatch, StopPipeline
 from pipelines.kafka import avro, client
 from pipelines.kafka.avro import Undecodable
 from pipelines.kafka.registry import SchemaRegistry
+from pipelines.sources.base.database import Snapshot, SourceEvents
 from pipelines.sources.debezium.names import column_names
-from pipelines.sources.postgres.snapshot import Snapshot
+from pipelines.sources.debezium.values import is_unavailable, row_fields
+from pipelines.sources.kinds import source_events
 from services.verify.errors import CannotVerify, Unreachable
 from services.verify.overlay import Change
-from services.verify.values import is_unavailable, neutral, row_fields
 
 OLD_KEY_HEADER = "__debezium.oldkey"
 Record = Mapping[str, Any]
@@ -57,6 +58,7 @@ class Tail:
     truncated_later: bool = False
     undecodable_count: int = 0
     undecodable: list[str] = field(default_factory=list)
+    events: SourceEvents = field(default_factory=source_events)
 
     def changes(self, messages: Iterator[Message]) -> Iterator[Change]:
         """The changes that the agreed position holds."""
@@ -84,11 +86,11 @@ class Tail:
             raise Undecodable("not a change event")
         op, source = event["op"], event["source"]
         # What a snapshot reads was committed before the snapshot; it carries the id of no transaction of its own.
-        transaction = None if op == "r" else source.get("txId")
+        transaction = None if op == "r" else self.events.transaction(source)
         if transaction is not None and not self.snapshot.sees(transaction):
             self.truncated_later |= op == "t"
             return None
-        position = (message.partition() or 0, message.offset() or 0, op, _lsn(source))
+        position = (message.partition() or 0, message.offset() or 0, op, self.events.log_position(source))
         if op == "t":
             return Change(*position)
         image = event["before"] if op == "d" else event["after"]
@@ -102,9 +104,9 @@ class Tail:
         if op == "u" and not self.key_columns and event["before"] is not None:
             old = event["before"]
             raw = {n: old.get(n) if is_unavailable(v, self.placeholder) else v for n, v in raw.items()}
-            before = {name: neutral(value, fields[name]) for name, value in old.items()}
+            before = {name: self.events.value(value, fields[name]) for name, value in old.items()}
         unavailable = frozenset(n for n, v in raw.items() if may_lack and is_unavailable(v, self.placeholder))
-        row = {name: None if name in unavailable else neutral(value, fields[name]) for name, value in raw.items()}
+        row = {n: None if n in unavailable else self.events.value(v, fields[n]) for n, v in raw.items()}
         key = tuple(_hashable(row[k]) for k in self.key_columns)
         return Change(*position, key, row, unavailable, old_key, before)
 
@@ -115,13 +117,6 @@ class Tail:
                 old = {called[field]: former for field, former in json.loads(value).items()}
                 return tuple(_hashable(old[k]) for k in self.key_columns)
         return None
-
-
-def _lsn(source: Mapping[str, Any]) -> int:
-    """The log position; of what an incremental snapshot read, that of the newest change which came before it."""
-    if source["lsn"] is not None:
-        return int(source["lsn"])
-    return max((int(lsn) for lsn in json.loads(source.get("sequence") or "[]") if lsn is not None), default=0)
 
 
 def _hashable(value: Any) -> Any:

@@ -4,20 +4,17 @@ import time
 from collections.abc import Iterable, Mapping
 from contextlib import closing
 
-import psycopg
-
-from pipelines.sources.debezium.names import topic_name
-from pipelines.sources.postgres import reader
-from pipelines.sources.postgres.capture_tables import why_left_out
-from pipelines.sources.postgres.reader import SourceTable
-from services.verify import columns, files, lake, protected, staging
+from pipelines.sources.base.database import SourceSession
+from pipelines.sources.base.tables import SourceTable
+from services.stack import lake, lake_files
+from services.stack.endpoints import StackSettings
+from services.stack.position import Deadline, Position, connect, topics_of, wait_until_published, wait_until_visible
+from services.stack.progress import OnProgress, Progress, silent
+from services.stack.scratch import scratch
+from services.verify import columns, protected_columns, staging
 from services.verify.errors import CannotVerify
 from services.verify.look import Look, contract_of
-from services.verify.position import PUBLICATION, Deadline, Position, connect, wait_until_published, wait_until_visible
-from services.verify.progress import OnProgress, Progress, silent
 from services.verify.report import Report, TableReport
-from services.verify.scratch import scratch
-from services.verify.settings import StackSettings
 from services.verify.tail import Decoder
 
 MEMORY = "512MB"
@@ -44,12 +41,11 @@ def verify(
     left_out: list[str] = []
     orphans: list[str] = []
     for _ in range(ROUNDS):
-        with connect(settings) as connection:
-            found = reader.captured_tables(connection, PUBLICATION, settings.schemas)
-            unread = why_left_out(connection, settings.source_name, settings.schemas)
+        with connect(settings) as source:
+            found, unread = source.tables(), source.why_left_out()
             chosen = choose(found, wanted, unread)
             if not wanted:
-                left_out = reader.uncaptured_tables(connection, PUBLICATION, settings.schemas)
+                left_out = source.uncaptured_tables()
                 left_out += [t.full_name for t in found if t.full_name in unread]
                 orphans = _only_in_lake(settings, {(t.schema, t.name) for t in found})
         near = wait_until_visible(settings, timeout, on_progress, but_held=True)
@@ -101,30 +97,28 @@ def _at_one_position(
         (p.schema, p.source_table): p for t in lake.tables(lake.open_catalog(settings), settings) if (p := lake.pin(t))
     }
     with scratch() as directory, connect(settings) as source:
-        reader.prepare(source)
-        snapshot = reader.hold_snapshot(source)
-        files_then = {table.full_name: reader.storage(source, table) for table in chosen}
+        snapshot = source.hold_snapshot()
+        files_then = {table.full_name: source.storage(table) for table in chosen}
         reached = wait_until_published(settings, Deadline(timeout), on_progress)
-        text = f"{snapshot.xmin}:{snapshot.xmax}:{','.join(map(str, sorted(snapshot.in_progress)))}"
-        report, again = Report(text, reached.lsn), []
+        report, again = Report(str(snapshot), reached.log.text), []
         with closing(lake.open_duckdb(settings, directory, memory)) as connection:
             mirrored = {key: end for key, end in near.ends.items() if key[0] not in near.held}
             look = Look(settings, connection, snapshot, mirrored, reached, Decoder(settings.schema_registry_url),
                         on_progress)  # fmt: skip
             for table in chosen:
-                held = near.held.get(topic_name(settings.source_name, table.schema, table.name))
+                held = near.held.get(topics_of(settings).topic(table.schema, table.name))
                 looked = _verify_table(look, source, table, pinned.get((table.schema, table.name)), held, examples)
-                if looked is None or reader.storage(source, table) != files_then[table.full_name]:
+                if looked is None or source.storage(table) != files_then[table.full_name]:
                     again.append(table)
                 else:
                     report.tables.append(looked)
-        source.execute("ROLLBACK")
+        source.release_snapshot()
     return report, again
 
 
 def _verify_table(
     look: Look,
-    source: psycopg.Connection,
+    source: SourceSession,
     table: SourceTable,
     pinned: lake.PinnedTable | None,
     held: str | None,
@@ -135,10 +129,10 @@ def _verify_table(
     """
     started = time.monotonic()
     report = TableReport(table.full_name)
-    topic = topic_name(look.settings.source_name, table.schema, table.name)
+    topic = topics_of(look.settings).topic(table.schema, table.name)
     report.problems += [f"the mirror holds it: {held}"] if held else []
     if pinned is None:
-        report.rows_source = report.missing = reader.count_rows(source, table)
+        report.rows_source = report.missing = source.count_rows(table)
         if report.missing and not held and not any(end for (name, _), end in look.mirrored.items() if name == topic):
             return None
         if report.missing:
@@ -146,7 +140,7 @@ def _verify_table(
         return report
     report.lake_table, report.snapshot_id = pinned.full_name, pinned.snapshot_id
     report.position = dict(pinned.state.positions)
-    chosen = protected.plan(table, pinned, contract_of(pinned), look.settings.protection_keys)
+    chosen = protected_columns.plan(table, pinned, contract_of(pinned), look.settings.protection_keys)
     report.not_compared = chosen.not_compared
     report.problems += chosen.problems
     report.columns_compared = len(chosen.compared)
@@ -155,7 +149,7 @@ def _verify_table(
     overlay = look.overlay(pinned, report)
     if overlay is None:
         return None
-    if forged := files.count_beyond(look.duckdb, pinned, look.reached.position):
+    if forged := lake_files.count_beyond(look.duckdb, pinned, look.reached.log.number):
         report.problems.append(
             f"{forged:,} rows come from records with a log position that the source hasn't reached: the connector never"
             f" sent them to {pinned.topic}, and later changes of these rows' keys aren't merged"
@@ -166,11 +160,11 @@ def _verify_table(
     return report
 
 
-def _stage_source(look: Look, source: psycopg.Connection, table: SourceTable, chosen: columns.Plan) -> None:
-    total = reader.estimate_rows(source, table)
+def _stage_source(look: Look, source: SourceSession, table: SourceTable, chosen: columns.Plan) -> None:
+    total = source.estimate_rows(table)
 
     def on_rows(rows: int) -> None:
         look.on_progress(Progress(table.full_name, "reading the source", rows, total))
 
-    batches = reader.read_rows(source, table, tuple(column.source for column in chosen.compared))
+    batches = source.rows(table, tuple(column.source for column in chosen.compared))
     staging.stage_source(look.duckdb, chosen.compared, batches, on_rows)

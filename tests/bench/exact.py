@@ -10,7 +10,7 @@ from typing import Any
 import duckdb
 import psycopg
 
-from services.verify.quoting import literal, quote
+from services.stack.duckdb_sql import literal, quote
 
 COLUMNS = """
 SELECT a.attname, t.typname, t.typcategory FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid

@@ -1,7 +1,7 @@
 """A table's rows in DuckDB, whoever wrote it: data files less position deletes, deletion vectors and equality deletes.
 
 PyIceberg says which files there are; it reads no equality deletes itself, and DuckDB's own Iceberg reader isn't used
-for the reason in services/verify/files.py.
+for the reason in services/stack/lake_files.py.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,7 +14,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.deletion_vector import deletion_vectors_from_puffin_file
 from pyiceberg.table.puffin import PuffinFile
 
-from services.verify.quoting import literal, quote
+from services.stack.duckdb_sql import literal, quote
 
 
 @dataclass

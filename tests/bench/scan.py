@@ -11,8 +11,8 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.io import load_file_io
 from pyiceberg.table import Table
 
-from services.verify.quoting import literal, quote
-from services.verify.settings import StackSettings
+from services.stack.duckdb_sql import literal, quote
+from services.stack.endpoints import StackSettings
 from tests.bench.lake import drop
 from tests.bench.reading import current_files, rows
 

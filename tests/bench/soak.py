@@ -22,8 +22,8 @@ import typer
 from rich.console import Console
 
 from pipelines.maintenance.plan import Asked
-from services.errors import LakehouseError
-from services.maintain.ask import ask
+from services.operations.maintain.requests import ask
+from services.stack.errors import LakehouseError
 from tests.bench.course import MEBI, POLL_SECONDS, Course, Inexact
 from tests.bench.freshness import Ages, percentile
 from tests.bench.lake import Arrival, Watcher

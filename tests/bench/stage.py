@@ -66,4 +66,4 @@ class Stage(Stack):
     @property
     def dsn(self) -> str:
         """The shop database, for its owner."""
-        return self.settings.source_conninfo.get_secret_value()
+        return self.settings.source_dsn.get_secret_value()

@@ -13,9 +13,9 @@ from pipelines.kafka.avro import HEADER_BYTES
 from pipelines.kafka.client import read_range
 from pipelines.kafka.registry import SchemaRegistry
 from pipelines.sources.debezium.names import topic_name
-from services.verify.offsets import Offsets
-from services.verify.position import kafka
-from services.verify.settings import StackSettings
+from services.stack.endpoints import StackSettings
+from services.stack.offsets import Offsets
+from services.stack.position import kafka
 from tests.bench.freshness import Change
 from tests.bench.workloads import Workload
 

@@ -19,11 +19,11 @@ from pyiceberg.table.snapshots import Snapshot
 from pipelines.dead_letters.store import DEAD_LETTER_TOPIC as LETTERS_TOPIC
 from pipelines.kafka.client import read_range
 from pipelines.lake.properties import SCHEMA_HISTORY
-from services.verify.files import duckdb_type, pinned_rows
-from services.verify.lake import LSN_COLUMN, PinnedTable, dead_letters, lineage, open_catalog, open_duckdb, pin, tables
-from services.verify.offsets import KafkaOffsets
-from services.verify.quoting import literal
-from services.verify.settings import StackSettings
+from services.stack.duckdb_sql import literal
+from services.stack.endpoints import StackSettings
+from services.stack.lake import LSN_COLUMN, PinnedTable, dead_letters, lineage, open_catalog, open_duckdb, pin, tables
+from services.stack.lake_files import duckdb_type, pinned_rows
+from services.stack.position import kafka
 
 PLACE = ("_kafka_partition", "_kafka_offset")
 VERSIONS = (
@@ -173,8 +173,7 @@ class Oracles:
         table = dead_letters(self._catalog)
         if table is None:
             return []
-        kafka = KafkaOffsets(self._settings.kafka_bootstrap, self._settings.source_name, self._settings.schemas)
-        end = kafka.ends([(LETTERS_TOPIC, 0)])[LETTERS_TOPIC, 0]
+        end = kafka(self._settings).ends([(LETTERS_TOPIC, 0)])[LETTERS_TOPIC, 0]
         span = {0: (self._letters_read, end)}
         for record in read_range(self._settings.kafka_bootstrap, LETTERS_TOPIC, span):
             headers = cast("list[tuple[str, bytes]]", record.headers() or [])

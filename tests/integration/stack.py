@@ -27,12 +27,13 @@ from typer.testing import CliRunner
 
 from pipelines import failpoints
 from pipelines.mirror.jit import QUICK_COMPILER
+from pipelines.sources.kinds import source_topics
 from services.cli.main import app
 from services.faults.network import Network
 from services.faults.switch import Faults
-from services.verify.offsets import KafkaOffsets
-from services.verify.position import Deadline, wait_until_published
-from services.verify.settings import StackSettings
+from services.stack.endpoints import StackSettings
+from services.stack.offsets import KafkaOffsets
+from services.stack.position import Deadline, wait_until_published
 from tests.integration.oracles import Oracles
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -359,7 +360,9 @@ class Stack:
 
     def positions(self) -> int:
         """How many offsets of the captured topics are in the lake, by what the mirror's consumer group says."""
-        return sum(KafkaOffsets(self.endpoints["kafka_bootstrap"], "shop", ("public",)).mirrored().values())
+        return sum(
+            KafkaOffsets(self.endpoints["kafka_bootstrap"], source_topics("shop", ("public",))).mirrored().values()
+        )
 
     def moves_on(self, by: int = 0) -> None:
         """Return once more than ``by`` offsets have come into the lake from now on; tenacity.RetryError as

@@ -7,9 +7,9 @@ import psycopg
 import pytest
 from psycopg import sql
 
+from pipelines.sources.base.tables import KeyRange, SourceTable
 from pipelines.sources.postgres import reader
-from pipelines.sources.postgres.chunks import KeyRange, end_of_chunk, key_order
-from pipelines.sources.postgres.reader import SourceTable
+from pipelines.sources.postgres.chunks import end_of_chunk, key_order
 from services.verify.columns import ComparedColumn
 from services.verify.ranges import lake_range
 from services.verify.staging import SOURCE, stage_source

@@ -14,8 +14,8 @@ from pipelines.kafka.ranges import offset_count
 from pipelines.ledger.entries import commit_entries
 from pipelines.limits import Limits
 from pipelines.mirror.jit import BOTH_COMPILERS, QUICK_COMPILER
-from services.dlq.letters import Letter, Letters, Wanted
-from services.dlq.replay import replay
+from services.operations.dead_letters.letters import Letter, Letters, Wanted
+from services.operations.dead_letters.replay import replay
 from services.verify.tail import Decoder
 from tests.integration.stack import WAIT_SECONDS, Stack, wait_until
 

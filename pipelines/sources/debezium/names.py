@@ -12,8 +12,9 @@ from typing import Any
 TOPIC_NAMING = "io.debezium.schema.SchemaUnicodeTopicNamingStrategy"
 # Kafka's own limit.
 MAX_TOPIC_LENGTH = 249
-# What the connector says of a column's name in the source, where it is asked to.
-SOURCE_COLUMN = "__debezium.source.column.name"
+# What the connector says of a column in the source, where it is asked to.
+SOURCE_COLUMN, SOURCE_TYPE = "__debezium.source.column.name", "__debezium.source.column.type"
+SOURCE_LENGTH, SOURCE_SCALE = "__debezium.source.column.length", "__debezium.source.column.scale"
 
 # The lake's technical columns, and what Iceberg takes for columns of its own.
 RESERVED = {

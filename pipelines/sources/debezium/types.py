@@ -13,10 +13,9 @@ from pyspark.sql import functions as F
 
 from pipelines.schema.lake_types import LakeType, UnsupportedType, unchanged
 from pipelines.sources.debezium.dialect import Dialect
+from pipelines.sources.debezium.names import SOURCE_TYPE
 
 MAX_DECIMAL_PRECISION = 38
-# What the connector says of a column's type in the source, where it is asked to.
-SOURCE_TYPE = "__debezium.source.column.type"
 
 # PostgreSQL's own bounds, in days and microseconds since 1970. What is outside them stands for infinity, or is a
 # timestamp after the year 294246 that didn't fit into the connector's 64 bits.

@@ -2,21 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
 import psycopg
 
+from pipelines.sources.base.capture import LeftOut, Mode, SlotState, TableCapture
 from pipelines.sources.debezium.names import need_escapes, why_unusable
 from pipelines.sources.postgres.capture import PUBLICATION, ROLE, SLOT
-
-
-class Mode(StrEnum):
-    """The way in which a table reaches the lake."""
-
-    KEYED = "keyed"
-    WHOLE_ROWS = "by whole rows (REPLICA IDENTITY FULL)"
-    INSERTS_ONLY = "inserts only"
-    LEFT_OUT = "left out"
 
 
 @dataclass(frozen=True)
@@ -49,35 +40,6 @@ class TableState:
     def keyed_falsely(self) -> bool:
         """Whether rows would be taken for one another."""
         return not self.has_primary_key and self.true_key is None and self.false_key is not None
-
-
-@dataclass(frozen=True)
-class TableCapture:
-    """The mode of one table. ``reason`` says why it is left out, or what is unusual about it."""
-
-    name: str
-    mode: Mode
-    reason: str | None = None
-
-
-@dataclass(frozen=True)
-class LeftOut:
-    """The tables, partitions and columns that the connector must not read.
-
-    Of a partition the partitioned table is read. ``escaped``: whether the connector must escape the names of columns.
-    """
-
-    tables: frozenset[str]
-    partitions: frozenset[str]
-    generated: frozenset[str]
-    escaped: bool = False
-
-    def differs_from(self, told: "LeftOut") -> bool:
-        """Return whether a connector that was ``told`` something else has to be told this.
-
-        Not for a new partition, which it gets nothing of anyway; but for one that is a table of its own now.
-        """
-        return (self.tables, self.escaped) != (told.tables, told.escaped) or not told.partitions <= self.partitions
 
 
 @dataclass(frozen=True)
@@ -201,22 +163,15 @@ def read_names(connection: psycopg.Connection, slot: str) -> list[Named]:
     return [Named(schema, table, tuple(columns)) for schema, table, columns in found]
 
 
-def why_left_out(connection: psycopg.Connection, source: str, schemas: Sequence[str]) -> dict[str, str]:
-    """Return ``schema.table`` of every table that capture doesn't read, and the reason."""
+def read_captures(connection: psycopg.Connection, source: str, schemas: Sequence[str]) -> list[TableCapture]:
+    """Return what becomes of each table of these schemas; of partitions their table's."""
     unusable = misnamed(source, read_names(connection, SLOT))
-    found = (classify(state, unusable) for state in read_states(connection, schemas) if not state.is_partition)
-    return {table.name: table.reason or "" for table in found if table.mode is Mode.LEFT_OUT}
+    return [classify(state, unusable) for state in read_states(connection, schemas) if not state.is_partition]
 
 
-@dataclass(frozen=True)
-class SlotState:
-    """The replication slot and the log that it holds back, in bytes. ``bound_bytes`` is None when nothing bounds it."""
-
-    active: bool
-    wal_status: str | None
-    confirmed_flush_lsn: str | None
-    held_bytes: int
-    bound_bytes: int | None
+def why_left_out(captures: Sequence[TableCapture]) -> dict[str, str]:
+    """Return ``schema.table`` of every table that capture doesn't read, and the reason. Pure."""
+    return {table.name: table.reason or "" for table in captures if table.mode is Mode.LEFT_OUT}
 
 
 _SLOT = """

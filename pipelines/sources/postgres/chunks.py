@@ -5,9 +5,8 @@ from dataclasses import dataclass
 import psycopg
 from psycopg import sql
 
-from pipelines.sources.postgres.reader import SourceTable, TableColumn, table_name, table_rows
-
-Key = tuple[str, ...]
+from pipelines.sources.base.tables import Key, KeyRange, SourceTable, TableColumn
+from pipelines.sources.postgres.reader import rendered, table_name, table_rows
 
 # Types that every reader puts in the same order. Texts are, where they are compared byte by byte.
 _SAME_ORDER = ("INTEGER", "BIGINT", "BOOLEAN", "UUID", "BLOB", "DATE", "TIMESTAMP", "DECIMAL")
@@ -22,17 +21,6 @@ WHERE a.attrelid = %s::regclass AND CASE c.collname
   WHEN 'default' THEN coalesce(to_jsonb(d) ->> 'datlocale', to_jsonb(d) ->> 'daticulocale', d.datcollate)
                       IN ('C', 'POSIX', 'C.UTF-8', 'C.utf8')
   ELSE c.collname IN ('C', 'POSIX', 'ucs_basic', 'C.utf8', 'C.UTF-8', 'pg_c_utf8') END"""
-
-
-@dataclass(frozen=True)
-class KeyRange:
-    """The keys after ``after``, up to and including ``upto``; None: no bound on that side.
-
-    A key is a text for each of its columns, as :func:`pipelines.sources.postgres.reader.read_rows` gives it.
-    """
-
-    after: Key | None = None
-    upto: Key | None = None
 
 
 @dataclass(frozen=True)
@@ -73,7 +61,7 @@ def end_of_chunk(
     last = sql.SQL("SELECT * FROM {} WHERE {} ORDER BY {} OFFSET {} LIMIT 1").format(
         table_rows(table), order.condition(KeyRange(after)), sql.SQL(", ").join(order.expressions), rows - 1
     )
-    texts = sql.SQL(", ").join(sql.SQL("({})::text").format(column.rendered()) for column in order.columns)
+    texts = sql.SQL(", ").join(sql.SQL("({})::text").format(rendered(column)) for column in order.columns)
     query = sql.SQL("SELECT {} FROM ({}) s").format(texts, last)
     row = connection.execute(query).fetchone()
     return None if row is None else tuple(row)

@@ -4,8 +4,7 @@ Every value is rendered by PostgreSQL, in one canonical form a type, so that not
 it. Memory is bounded by the block size, whatever the table's size.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from typing import LiteralString
 
 import psycopg
@@ -13,6 +12,7 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 from psycopg import sql
 
+from pipelines.sources.base.tables import SourceTable, TableColumn
 from pipelines.sources.postgres.lost import PRINTED
 from pipelines.sources.postgres.snapshot import Snapshot
 
@@ -89,60 +89,26 @@ JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum
 WHERE i.indrelid = %s AND i.indisprimary ORDER BY k.position"""
 
 
-@dataclass(frozen=True)
-class TableColumn:
-    """A column of the source: ``declared`` as in its DDL; ``base`` its type's name, of the elements if ``is_array``."""
-
-    name: str
-    declared: str
-    base: str
-    is_array: bool = False
-    is_enum: bool = False
-    generated: bool = False
-    typmod: int = -1
-
-    @property
-    def duckdb_type(self) -> str | None:
-        """The DuckDB type that holds every finite value of this column exactly, or None where there is none."""
-        element = "VARCHAR" if self.is_enum else self._numeric() if self.base == "numeric" else None
-        if self.base == "bit":
-            element = "BOOLEAN" if self.typmod == 1 else "VARCHAR"
-        if self.is_array and self.base in ("timetz", "interval", "hstore"):
-            return None
-        element = element or DUCKDB_TYPES.get(self.base)
-        return f"{element}[]" if element and self.is_array else element
-
-    def _numeric(self) -> str:
-        precision, scale = ((self.typmod - 4) >> 16) & 0xFFFF, (self.typmod - 4) & 0x7FF
-        if self.is_array or self.typmod < 0 or precision > 38 or scale > precision:
-            return "VARCHAR"
-        return f"DECIMAL({precision},{scale})"
-
-    def rendered(self) -> sql.Composable:
-        """Return the SQL that gives this column as canonical text."""
-        name = sql.Identifier(self.name)
-        if self.is_array:
-            return sql.SQL("to_json({}::text[])").format(name)
-        return sql.SQL(_RENDERED.get(self.base, "{0}")).format(name)
+def table_column(
+    name: str,
+    declared: str,
+    base: str,
+    is_array: bool = False,
+    is_enum: bool = False,
+    generated: bool = False,
+    typmod: int = -1,
+) -> TableColumn:
+    """Return a column, from what the catalog says of it and of its type; of an array, of its elements' type."""
+    kind = _duckdb_type(base, is_array, is_enum, typmod)
+    return TableColumn(name, declared, base, kind, is_array, is_enum, generated)
 
 
-@dataclass(frozen=True)
-class SourceTable:
-    """A captured table as the source has it now. ``key``: its primary key's columns, in order.
-
-    ``partitioned``: its rows are those of its partitions, where otherwise tables that inherit from it have their own.
-    """
-
-    schema: str
-    name: str
-    columns: tuple[TableColumn, ...]
-    key: tuple[str, ...]
-    partitioned: bool = False
-
-    @property
-    def full_name(self) -> str:
-        """The name as ``schema.table``."""
-        return f"{self.schema}.{self.name}"
+def rendered(column: TableColumn) -> sql.Composable:
+    """Return the SQL that gives a column as canonical text."""
+    name = sql.Identifier(column.name)
+    if column.is_array:
+        return sql.SQL("to_json({}::text[])").format(name)
+    return sql.SQL(_RENDERED.get(column.base, "{0}")).format(name)
 
 
 def prepare(connection: psycopg.Connection) -> None:
@@ -177,7 +143,7 @@ def uncaptured_tables(connection: psycopg.Connection, publication: str, schemas:
 def _columns(connection: psycopg.Connection, oid: int) -> tuple[TableColumn, ...]:
     rows = connection.execute(_COLUMNS, (oid,)).fetchall()
     return tuple(
-        TableColumn(name, declared, base, is_array, is_enum, generated, typmod)
+        table_column(name, declared, base, is_array, is_enum, generated, typmod)
         for name, declared, generated, is_array, base, is_enum, typmod in rows
     )
 
@@ -189,6 +155,17 @@ def _key(connection: psycopg.Connection, oid: int) -> tuple[str, ...]:
 def count_rows(connection: psycopg.Connection, table: SourceTable) -> int:
     """Count the rows of the table in the connection's snapshot."""
     row = connection.execute(sql.SQL("SELECT count(*) FROM {}").format(table_rows(table))).fetchone()
+    return int(row[0]) if row else 0
+
+
+def count_equal(connection: psycopg.Connection, table: sql.Identifier, values: Mapping[str, str]) -> int:
+    """Return how many rows have these values, by column, as text; of a table that isn't there 0."""
+    where = sql.SQL(" AND ").join(sql.SQL("{} = {}").format(sql.Identifier(n), v) for n, v in values.items())
+    query = sql.SQL("SELECT count(*) FROM {} WHERE {}").format(table, where)
+    try:
+        row = connection.execute(query).fetchone()
+    except psycopg.errors.UndefinedTable:
+        return 0
     return int(row[0]) if row else 0
 
 
@@ -228,9 +205,9 @@ def read_rows(
     pyarrow.ArrowInvalid for a row larger than BLOCK_BYTES.
     """
     # A column that is never null comes first: a row of one null column would be an empty line.
-    rendered = sql.SQL(", ").join([sql.SQL("1"), *(column.rendered() for column in columns)])
+    outputs = sql.SQL(", ").join([sql.SQL("1"), *map(rendered, columns)])
     query = sql.SQL("COPY (SELECT {} FROM {} WHERE {}) TO STDOUT (FORMAT csv, NULL '')").format(
-        rendered, table_rows(table), where
+        outputs, table_rows(table), where
     )
     names = ["present", *(f"c{index}" for index in range(len(columns)))]
     with connection.cursor() as cursor, cursor.copy(query) as copy:
@@ -258,6 +235,23 @@ def table_rows(table: SourceTable) -> sql.Composable:
 def table_name(table: SourceTable) -> sql.Identifier:
     """Return the table's name in PostgreSQL's SQL, quoted."""
     return sql.Identifier(table.schema, table.name)
+
+
+def _duckdb_type(base: str, is_array: bool, is_enum: bool, typmod: int) -> str | None:
+    element = "VARCHAR" if is_enum else _numeric(is_array, typmod) if base == "numeric" else None
+    if base == "bit":
+        element = "BOOLEAN" if typmod == 1 else "VARCHAR"
+    if is_array and base in ("timetz", "interval", "hstore"):
+        return None
+    element = element or DUCKDB_TYPES.get(base)
+    return f"{element}[]" if element and is_array else element
+
+
+def _numeric(is_array: bool, typmod: int) -> str:
+    precision, scale = ((typmod - 4) >> 16) & 0xFFFF, (typmod - 4) & 0x7FF
+    if is_array or typmod < 0 or precision > 38 or scale > precision:
+        return "VARCHAR"
+    return f"DECIMAL({precision},{scale})"
 
 
 class _CopyStream:

@@ -27,6 +27,9 @@ class Snapshot:
         xmin, xmax, running = text.split(":")
         return cls(int(xmin), int(xmax), frozenset(int(xid) for xid in running.split(",") if xid))
 
+    def __str__(self) -> str:
+        return f"{self.xmin}:{self.xmax}:{','.join(map(str, sorted(self.in_progress)))}"
+
     def widen(self, xid: int) -> int:
         """Return the 64-bit id of a transaction that the log names by its lower 32 bits.
 

@@ -12,14 +12,13 @@ from pyspark.sql import functions as F
 
 from pipelines.schema.lake_types import LakeType, UnsupportedType
 from pipelines.schema.versions import Default
+from pipelines.sources.debezium.names import SOURCE_LENGTH, SOURCE_SCALE
 from pipelines.sources.debezium.types import MAX_DECIMAL_PRECISION, PRIMITIVE, SEMANTIC, list_of
 from pipelines.sources.postgres.bits import bits
 from pipelines.sources.postgres.lost import PRINTED
 
 MAX_SCALE = 1000
 SPECIAL_NUMBERS = {"NAN": "NaN", "POSITIVE_INFINITY": "Infinity", "NEGATIVE_INFINITY": "-Infinity"}
-# What the connector says of a column's type in the source, where it is asked to.
-SOURCE_LENGTH, SOURCE_SCALE = "__debezium.source.column.length", "__debezium.source.column.scale"
 
 _TEXT = PRIMITIVE["string"]
 _POSTGRES = {

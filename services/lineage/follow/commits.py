@@ -18,7 +18,7 @@ from lineage.events import COMPLETE, RUNNING, START, Read, Written, event, run_i
 from lineage.names import job
 from pipelines.ledger.entries import OFFSETS, PIPELINE, POSITIONS, Counts, commit_entries
 from services.lineage.follow.world import SPARK, Mirrored, State, World, committed_at
-from services.verify.lake import lineage
+from services.stack.lake import lineage
 
 WINDOW = timedelta(minutes=1)
 # A commit is dated before it is done: this much later than a window's end, nothing more is expected in it.

@@ -19,7 +19,7 @@ from services.lineage.follow.published import Published
 from services.lineage.follow.work import checks, maintenance, replays, resynced
 from services.lineage.follow.world import Reader, World
 from services.lineage.settings import LineageSettings
-from services.stopping import Stop
+from services.stack.stopping import Stop
 
 READERS: tuple[Reader, ...] = (
     Captured(), Pipelines(), Commits(), Held(), checks(), maintenance(), replays(), resynced(), Published(),

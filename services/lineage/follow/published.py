@@ -14,8 +14,8 @@ from lineage.facets import IDENTITY
 from lineage.names import job
 from pipelines.lake.properties import PUBLISHED_OF, PUBLISHED_PROTECTED, PUBLISHED_ROLE, PUBLISHED_SNAPSHOT
 from services.lineage.follow.world import SPARK, State, World, committed_at
-from services.published import every
-from services.verify.lake import lineage
+from services.stack.lake import lineage
+from services.stack.published import every
 
 
 class Published:

@@ -9,7 +9,7 @@ from openlineage.client.event_v2 import RunEvent
 from pyiceberg.expressions import AlwaysTrue, BooleanExpression, GreaterThanOrEqual
 
 from services.lineage.follow.world import State, World
-from services.verify.lake import own_table
+from services.stack.lake import own_table
 
 Row = dict[str, Any]
 # Rows are dated when work began or ended, and written some time later.

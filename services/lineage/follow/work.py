@@ -13,11 +13,11 @@ from pipelines.dead_letters import actions
 from pipelines.lake import names
 from pipelines.lake.names import CHECK_RUNS, MAINTENANCE, RESYNCS
 from pipelines.maintenance.record import ANSWERED
-from services.checker.known import RUN, KnownRun, with_results
+from services.checker.record import RUN, KnownRun, with_results
 from services.lineage.follow.records import Records, Row
 from services.lineage.follow.world import SPARK, Mirrored, World, committed_at
-from services.resync.requests import START as BEGUN
-from services.verify.lake import lineage
+from services.operations.resync.requests import START as BEGUN
+from services.stack.lake import lineage
 
 
 def checks() -> Records:

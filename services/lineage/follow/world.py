@@ -32,8 +32,8 @@ from pipelines.lake.properties import (
 )
 from pipelines.schema.technical import TECHNICAL
 from services.lineage.settings import LineageSettings
-from services.maintain.tables import source_of
-from services.verify.lake import open_catalog, tables
+from services.operations.maintain.needs import source_of
+from services.stack.lake import open_catalog, tables
 
 State = dict[str, object]
 SPARK = "SPARK"

@@ -8,8 +8,9 @@ from dataclasses import replace
 import psycopg
 import pytest
 
+from pipelines.sources.base.capture import Mode
 from pipelines.sources.postgres.capture import prepare_sql
-from pipelines.sources.postgres.capture_tables import Mode, classify, left_out, read_states
+from pipelines.sources.postgres.capture_tables import classify, left_out, read_states
 from tests.integration.postgres import Server
 
 KEYLESS = "CREATE TABLE keyless (a int); INSERT INTO keyless VALUES (1)"

@@ -11,7 +11,7 @@ from lineage.received import Received
 from lineage.store import Store
 from services.lineage.counters import Counters
 from services.lineage.forward import Forwarder
-from services.stopping import Stop
+from services.stack.stopping import Stop
 from tests.integration.lineage.conftest import KEY, Endpoint
 from tests.integration.lineage.told import derived, mirrored
 from tests.integration.postgres import Server

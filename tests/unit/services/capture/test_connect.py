@@ -8,8 +8,8 @@ from typing import Any
 import httpx
 import pytest
 
+from pipelines.sources.base.capture import LeftOut
 from pipelines.sources.postgres.capture import Capture, connector_config, literal, quote, taken_in
-from pipelines.sources.postgres.capture_tables import LeftOut
 from services.capture import copies
 from services.capture.connect import Connect
 from services.capture.errors import NotReady, Refused

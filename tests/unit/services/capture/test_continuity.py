@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from services.capture.continuity import FILE, Mark, SourceNow, broken, position, recall, remember
+from pipelines.sources.base.capture import LogState
+from services.capture.continuity import FILE, Mark, broken, recall, remember
 
-SOUND = SourceNow("7", ("b", "a"), written=500, has_slot=True, wal_status="reserved", confirmed=300)
+SOUND = LogState("7", ("b", "a"), written=500, has_slot=True, log_status="reserved", confirmed=300)
 LAST = Mark(system="7", mark="b")
 
 
@@ -19,7 +20,7 @@ LAST = Mark(system="7", mark="b")
         pytest.param(SOUND, 300, None, None, id="nothing is remembered"),
         pytest.param(replace(SOUND, has_slot=False), None, LAST, None, id="no position: the connector begins anew"),
         pytest.param(replace(SOUND, has_slot=False, confirmed=None), 300, LAST, "slot is gone", id="no slot"),
-        pytest.param(replace(SOUND, wal_status="lost"), 300, LAST, "fell too far behind", id="lost"),
+        pytest.param(replace(SOUND, log_status="lost"), 300, LAST, "fell too far behind", id="lost"),
         pytest.param(replace(SOUND, confirmed=301), 300, LAST, "slot was moved", id="moved"),
         pytest.param(replace(SOUND, marks=("x", None)), 300, LAST, "doesn't know the mark", id="an unknown mark"),
         pytest.param(replace(SOUND, marks=(None, None)), 300, LAST, "doesn't know the mark", id="no mark at all"),
@@ -28,7 +29,7 @@ LAST = Mark(system="7", mark="b")
     ],
 )
 def test_what_would_miss_changes_is_said(
-    source: SourceNow, stored: int | None, last: Mark | None, said: str | None
+    source: LogState, stored: int | None, last: Mark | None, said: str | None
 ) -> None:
     problem = broken(source, stored, stored, last)
     if said is None:
@@ -47,12 +48,6 @@ def test_the_runbook_is_named_and_there() -> None:
     for source in (replace(SOUND, has_slot=False), replace(SOUND, system="8")):
         page = (broken(source, 300, 300, LAST) or "").rsplit("(", 1)[1].removesuffix(").")
         assert (Path(__file__).parents[4] / page).is_file()
-
-
-def test_the_position_is_the_newest_one_stored() -> None:
-    assert position({"lsn": 5, "lsn_proc": 7, "lsn_commit": None, "txId": 900}) == 7
-    assert position({}) is None
-    assert position(None) is None
 
 
 def test_a_mark_is_remembered(tmp_path: Path) -> None:

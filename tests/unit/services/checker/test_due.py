@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from quality.contract import Column, Contract
-from services.checker.known import KnownRun
+from services.checker.record import KnownRun
 from services.checker.service import due
 
 

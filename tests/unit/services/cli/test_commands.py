@@ -11,8 +11,8 @@ from services.cli.dlq import hexdump
 from services.cli.letters import parse_position, parse_since
 from services.cli.main import app
 from services.cli.schema import entries
-from services.errors import NotConfigured
-from services.verify.settings import StackSettings
+from services.stack.endpoints import StackSettings
+from services.stack.errors import NotConfigured
 
 SECRETS = {"SHOP_PASSWORD": "p@ss/word", "OPERATOR_S3_ACCESS_KEY": "access", "OPERATOR_S3_SECRET_KEY": "se'cret",
            "LINEAGE_API_KEY": "key"}  # fmt: skip
@@ -83,7 +83,7 @@ def test_env_can_be_read_by_a_shell(env_file: Path) -> None:
 def test_a_stack_that_is_down_is_said_so(env_file: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]) -> None:
     for name in ("KAFKA_PORT", "CATALOG_PORT", "SOURCE_DB_PORT"):
         monkeypatch.setenv(name, "1")
-    monkeypatch.setattr("services.verify.offsets.ANSWER_SECONDS", 0.5)
+    monkeypatch.setattr("services.stack.offsets.ANSWER_SECONDS", 0.5)
     result = CliRunner().invoke(app, [*command, "--json"])
     assert result.exit_code == 2
     assert "127.0.0.1:1" in json.loads(result.stdout)["error"]

@@ -5,10 +5,9 @@ from datetime import UTC, datetime
 import structlog
 from structlog.testing import capture_logs
 
-from pipelines.sources.postgres.chunks import KeyRange
-from pipelines.sources.postgres.reader import SourceTable
-from services.stopping import Stop
-from services.verifier.looking import Job, PutOff
+from pipelines.sources.base.tables import KeyRange, SourceTable
+from services.stack.stopping import Stop
+from services.verifier.chunks import Job, PutOff
 from services.verifier.rounds import Mark, Seen, TableState
 from services.verifier.service import Verifier
 from services.verifier.settings import VerifierSettings

@@ -7,14 +7,15 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from pipelines.sources.postgres.reader import SourceTable, TableColumn
+from pipelines.sources.base.tables import SourceTable
+from pipelines.sources.postgres.reader import table_column
 from quality.contract import Column, Contract
 from services.verify.columns import ComparedColumn, plan
 from services.verify.compare import Comparison, compare
 from services.verify.staging import LAKE, stage_source
 
-ID = ComparedColumn(TableColumn("id", "bigint", "int8"), "BIGINT", "BIGINT")
-MONEY = TableColumn("v", "numeric(10,2)", "numeric", typmod=((10 << 16) | 2) + 4)
+ID = ComparedColumn(table_column("id", "bigint", "int8"), "BIGINT", "BIGINT")
+MONEY = table_column("v", "numeric(10,2)", "numeric", typmod=((10 << 16) | 2) + 4)
 
 
 @pytest.fixture
@@ -39,12 +40,12 @@ def staged(
 
 
 def of(base: str, kind: str, array: bool = False) -> ComparedColumn:
-    return ComparedColumn(TableColumn("v", base, base, is_array=array), kind, kind)
+    return ComparedColumn(table_column("v", base, base, is_array=array), kind, kind)
 
 
 def nulled() -> ComparedColumn:
     promised = Column("v", options={"pattern": "^[a-z]+$"}, on_violation="null")
-    return ComparedColumn(TableColumn("v", "text", "text"), "VARCHAR", "VARCHAR", promised)
+    return ComparedColumn(table_column("v", "text", "text"), "VARCHAR", "VARCHAR", promised)
 
 
 PAIRS: list[tuple[str, ComparedColumn, str | None, str, bool]] = [
@@ -158,11 +159,11 @@ def test_multisets_count(connection: duckdb.DuckDBPyConnection) -> None:
 
 def test_every_column_is_compared_or_has_a_reason() -> None:
     columns: list[Any] = [
-        TableColumn("id", "bigint", "int8"),
-        TableColumn("twice", "bigint", "int8", generated=True),
-        TableColumn("shape", "polygon", "polygon"),
-        TableColumn("gone", "text", "text"),
-        TableColumn("n", "bigint", "int8"),
+        table_column("id", "bigint", "int8"),
+        table_column("twice", "bigint", "int8", generated=True),
+        table_column("shape", "polygon", "polygon"),
+        table_column("gone", "text", "text"),
+        table_column("n", "bigint", "int8"),
     ]
     lake = {"id": "BIGINT", "shape": "VARCHAR", "n": "VARCHAR", "old": "VARCHAR", "_lsn": "BIGINT"}
     found = plan(SourceTable("public", "t", tuple(columns), ("id",)), lake, ("id",), {})
@@ -174,11 +175,11 @@ def test_every_column_is_compared_or_has_a_reason() -> None:
 @pytest.mark.parametrize("action", ["null", "warn"])
 def test_a_contract_that_nulls_is_compared_with(action: Any) -> None:
     promised = Column("v", options={"maxLength": 3}, on_violation=action)
-    table = SourceTable("public", "t", (TableColumn("v", "text", "text"),), ())
+    table = SourceTable("public", "t", (table_column("v", "text", "text"),), ())
     (found,) = plan(table, {"v": "VARCHAR"}, (), {}, Contract(("public", "t"), "1", "active", (promised,))).compared
     assert found.promised == (promised if action == "null" else None)
 
 
 def test_another_key_is_a_problem() -> None:
-    found = plan(SourceTable("public", "t", (TableColumn("id", "int", "int4"),), ("id",)), {"id": "INTEGER"}, (), {})
+    found = plan(SourceTable("public", "t", (table_column("id", "int", "int4"),), ("id",)), {"id": "INTEGER"}, (), {})
     assert found.problems == ("the key is (id) in the source and none in the lake",)

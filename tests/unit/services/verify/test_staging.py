@@ -6,16 +6,16 @@ import duckdb
 import pytest
 
 from pipelines.ledger.entries import Ledger
-from pipelines.sources.postgres.reader import TableColumn
+from pipelines.sources.postgres.reader import table_column
+from services.stack.lake import PinnedTable
 from services.verify import staging
 from services.verify.columns import ComparedColumn
-from services.verify.lake import PinnedTable
 from services.verify.overlay import Change, fold
 
 COLUMNS = [
-    ComparedColumn(TableColumn("id", "bigint", "int8"), "BIGINT", "BIGINT"),
-    ComparedColumn(TableColumn("v", "text", "text"), "VARCHAR", "VARCHAR"),
-    ComparedColumn(TableColumn("big", "text", "text"), "VARCHAR", "VARCHAR"),
+    ComparedColumn(table_column("id", "bigint", "int8"), "BIGINT", "BIGINT"),
+    ComparedColumn(table_column("v", "text", "text"), "VARCHAR", "VARCHAR"),
+    ComparedColumn(table_column("big", "text", "text"), "VARCHAR", "VARCHAR"),
 ]
 SNAPSHOT = "(1, 'a', 'A', 100), (2, 'b', 'B', 110), (3, 'c', 'C', 120)"
 

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from pipelines.protection.functions import WRITTEN, has_text
 from pipelines.protection.functions import text_of as sparks
 from pipelines.sources.debezium.types import FIRST_DAY, FIRST_MICROSECOND, LAST_MICROSECOND
-from services.verify.protected import text_of as duckdbs
+from services.verify.protected_columns import text_of as duckdbs
 
 # The last day that DuckDB's dates reach.
 LAST_DAY = 2_145_042_905

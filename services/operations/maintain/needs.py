@@ -1,0 +1,82 @@
+"""What the mirrored tables need now, by the catalog's metadata: what the mirror itself would see."""
+
+import json
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from pyiceberg.catalog import Catalog
+from pyiceberg.table import Table
+from pyiceberg.table.refs import SnapshotRefType
+
+from pipelines.lake.properties import DELETE_GRANULARITY, KEY_COLUMNS, SOURCE_SCHEMA, SOURCE_TABLE
+from pipelines.maintenance.health import MIB, Health, health
+from pipelines.maintenance.plan import Due, compaction, counted_columns, deletes, expiry, manifests, statistics
+from pipelines.specs.load import Specs
+from services.stack.endpoints import StackSettings
+from services.stack.lake import tables
+from services.verify.errors import CannotVerify
+
+
+@dataclass(frozen=True)
+class Need:
+    """A table (``namespace.name``), its health, what a scan is estimated to cost as a multiple of the cost if it were
+    rewritten now, and what is due.
+    """
+
+    table: str
+    health: Health
+    scan_cost: float
+    due: list[Due]
+
+
+def needs(catalog: Catalog, settings: StackSettings, specs: Specs, names: Iterable[str] = ()) -> list[Need]:
+    """Of the named tables (``table``, ``namespace.table``), or all. Raises CannotVerify for a name that none has."""
+    found = {".".join(table.name()[-2:]): table for table in tables(catalog, settings)}
+    wanted = set(names)
+    unknown = wanted - {called for name in found for called in _called(name)}
+    if unknown:
+        raise CannotVerify(f"no table of the lake is called {', '.join(sorted(unknown))} (`lakehouse table list`).")
+    chosen = {name: table for name, table in found.items() if not wanted or wanted & _called(name)}
+    return [need_of(table, specs) for table in chosen.values() if source_of(table) is not None]
+
+
+def _called(name: str) -> set[str]:
+    return {name, name.split(".", 1)[1], f"lake.{name}"}
+
+
+def source_of(table: Table) -> tuple[str, str] | None:
+    """Schema and name of the table that a lake table mirrors; None: it mirrors none."""
+    properties = table.properties
+    if SOURCE_TABLE not in properties:
+        return None
+    return properties[SOURCE_SCHEMA], properties[SOURCE_TABLE]
+
+
+def need_of(table: Table, specs: Specs) -> Need:
+    """What one mirrored table needs."""
+    source, snapshot = source_of(table), table.current_snapshot()
+    assert source is not None
+    policy = specs.upkeep(*source)
+    tagged = {ref.snapshot_id for ref in table.refs().values() if ref.snapshot_ref_type == SnapshotRefType.TAG}
+    times = [s.timestamp_ms for s in table.snapshots() if s.snapshot_id not in tagged]
+    summary = snapshot.summary.additional_properties if snapshot and snapshot.summary else {}
+    parts = table.inspect.partitions().to_pylist() if snapshot and table.spec().fields else []
+    listed = len(snapshot.manifests(table.io)) if snapshot else 0
+    state = health(summary, len(table.snapshots()), listed, parts)
+    keys = json.loads(table.properties.get(KEY_COLUMNS, "[]"))
+    counted = counted_columns(keys, specs.layout(*source), table.schema().column_names)
+    now = round(time.time() * 1000)
+    due = [
+        deletes(state, table.properties.get(DELETE_GRANULARITY)),
+        compaction(policy, state, 0), manifests(policy, state, 0), expiry(policy, times, now),
+        statistics(policy, state, _counted_at(table), now) if counted else None,
+    ] if snapshot else []  # fmt: skip
+    cost = state.scan_cost(policy.target_file_mib * MIB)
+    return Need(".".join(table.name()[-2:]), state, cost, [task for task in due if task is not None])
+
+
+def _counted_at(table: Table) -> int | None:
+    times = {snapshot.snapshot_id: snapshot.timestamp_ms for snapshot in table.snapshots()}
+    of = (file.snapshot_id for file in table.metadata.statistics)
+    return max((times[snapshot] for snapshot in of if snapshot in times), default=None)

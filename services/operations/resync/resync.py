@@ -1,0 +1,213 @@
+"""A resync: have the source's rows read again, say from where to where in the topics, and wait for the mirror.
+
+Named tables are read beside the stream, by incremental snapshots. The whole source is read by a connector that begins
+anew: with a new replication slot, and a snapshot of all tables at its position. Why both are right under concurrent
+changes is told in infra/decisions/018-resync.md.
+"""
+
+import time
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from pyiceberg.catalog import Catalog
+from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
+
+from pipelines.dead_letters.actions import DISCARDED
+from pipelines.sources.base.tables import SourceTable
+from services.capture.connect import Connect
+from services.operations.dead_letters.letters import Letters, Wanted
+from services.operations.resync import requests
+from services.operations.resync.errors import CannotResync, NotResynced
+from services.operations.resync.notifications import INCREMENTAL, INITIAL, Notifications
+from services.operations.resync.scan import Scan
+from services.stack import lake
+from services.stack.endpoints import StackSettings
+from services.stack.position import Deadline, connect, kafka, topics_of, wait_until_published
+from services.stack.progress import OnProgress, Progress, silent
+from services.verify.tail import Decoder
+from services.verify.verification import choose
+
+Offsets = Mapping[str, Mapping[int, int]]
+
+
+@dataclass
+class TableResync:
+    """What was done of one table. ``read``: its rows in the source; ``removed``: rows that only the lake had;
+    ``letters``: dead letters that were closed, since their rows were read again.
+    """
+
+    table: str
+    read: int = 0
+    removed: int | None = None
+    letters: int = 0
+
+
+@dataclass
+class Resynced:
+    """What was done. ``whole``: the connector began anew."""
+
+    whole: bool
+    tables: list[TableResync] = field(default_factory=list)
+    seconds: float = 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        """The same as plain data."""
+        return asdict(self)
+
+
+def plan(settings: StackSettings, names: Iterable[str], whole: bool) -> list[SourceTable]:
+    """The tables that would be read again. Raises CannotResync, and CannotVerify for a name that no table has."""
+    with connect(settings) as source:
+        found, unread = source.tables(), source.why_left_out()
+    chosen = choose(found, set(names), unread)
+    keys = {(p.schema, p.source_table): p.key for t in lake.tables(lake.open_catalog(settings), settings)
+            if (p := lake.pin(t))}  # fmt: skip
+    keyless = [t.full_name for t in chosen if not t.key and not keys.get((t.schema, t.name))]
+    if keyless and not whole:
+        raise CannotResync(
+            f"rows without a key can't be told apart, so {', '.join(keyless)} can only be read again with the whole"
+            " source: `lakehouse resync --all`."
+        )
+    return chosen
+
+
+def resync(
+    settings: StackSettings, names: Iterable[str], whole: bool, timeout: float, on_progress: OnProgress = silent
+) -> Resynced:
+    """Make the tables ``names`` equal to their source again, or with ``whole`` all tables, by a new slot.
+
+    Raises CannotResync, NotResynced after ``timeout`` seconds, and what looking at the stack raises.
+    """
+    started = time.monotonic()
+    work = _Work(settings, plan(settings, names, whole), Deadline(timeout), on_progress)
+    with Connect(settings.connect_url) as connector:
+        done = work.read_whole(connector) if whole else work.read_tables(connector)
+    done.seconds = time.monotonic() - started
+    return done
+
+
+class _Work:
+    def __init__(
+        self, settings: StackSettings, tables: list[SourceTable], deadline: Deadline, on_progress: OnProgress
+    ) -> None:
+        self._settings, self._tables, self._deadline, self._on_progress = settings, tables, deadline, on_progress
+        self._topics = {topics_of(settings).topic(t.schema, t.name): t.full_name for t in tables}
+        self._ids = {topic: str(uuid.uuid4()) for topic in self._topics}
+        self._done = {name: TableResync(name) for name in self._topics.values()}
+        self._catalog: Catalog = lake.open_catalog(settings)
+        self._kafka = kafka(settings)
+
+    def read_tables(self, connector: Connect) -> Resynced:
+        """Read the tables beside the stream."""
+        state = connector.state(self._settings.source_name)
+        if state is None or not state.running:
+            raise CannotResync(
+                "capture doesn't run, so nothing can be read beside the stream. `make status` says why, and whether"
+                " the whole source has to be read again (`lakehouse resync --all`)."
+            )
+        with connect(self._settings) as source:
+            asked = source.rereads_requested()
+            self._wait_for_other_snapshots(connector)
+            news = Notifications(self._settings)
+            self._begin()
+            with source.transaction():
+                for table in self._tables:
+                    source.request_reread(table)
+            self._scan(INCREMENTAL, news)
+            if source.rereads_requested() != asked + len(self._tables):
+                raise CannotResync(
+                    "another snapshot was asked for meanwhile, so that it isn't certain which of them was read. Run"
+                    " the same again."
+                )
+        return self._end(whole=False)
+
+    def read_whole(self, connector: Connect) -> Resynced:
+        """Have the connector begin anew. Capture does so, once there is no stored position any more."""
+        name = self._settings.source_name
+        connector.stop(name)
+        self._wait("stopping the connector", lambda: (found := connector.state(name)) is not None and found.stopped)
+        news = Notifications(self._settings)
+        self._begin()
+        connector.forget_offset(name)
+        self._scan(INITIAL, news)
+        return self._end(whole=True)
+
+    def _wait_for_other_snapshots(self, connector: Connect) -> None:
+        """A scan that is under way would be taken for ours, though it began before."""
+        wait_until_published(self._settings, Deadline(self._deadline.left), self._on_progress)
+        running = "incremental_snapshot_collections"
+        self._wait(
+            "waiting for other snapshots", lambda: running not in (connector.offset(self._settings.source_name) or {})
+        )
+
+    def _begin(self) -> None:
+        """Say from where on everything is read again; what was wrong with records before is of no concern any more."""
+        starts = self._ends()
+        letters = Letters(self._catalog)
+        decoder = Decoder(self._settings.schema_registry_url)
+        for topic, table in self._topics.items():
+            mine = letters.find(Wanted(topic=topic), decoder)
+            closed = [letter for letter in mine if letter["offset"] < starts[topic].get(letter["partition"], 0)]
+            if closed:
+                letters.close(closed, DISCARDED, f"resync {self._ids[topic]}")
+            self._done[table].letters = len(closed)
+        requests.write(self._catalog, requests.START, self._steps(starts))
+
+    def _end(self, whole: bool) -> Resynced:
+        """Say up to where everything was read again, and wait until the mirror has come there."""
+        requests.write(self._catalog, requests.END, self._steps(self._ends()))
+        self._wait("waiting for the mirror", self._mirrored)
+        return Resynced(whole, [self._done[name] for name in sorted(self._done)])
+
+    def _steps(self, offsets: Offsets) -> dict[str, tuple[str, Mapping[int, int]]]:
+        return {topic: (identifier, offsets[topic]) for topic, identifier in self._ids.items()}
+
+    def _ends(self) -> dict[str, dict[int, int]]:
+        found: dict[str, dict[int, int]] = {topic: {} for topic in self._topics}
+        mine = [key for key in self._kafka.partitions() if key[0] in found]
+        for (topic, partition), end in self._kafka.ends(mine).items():
+            found[topic][partition] = end
+        return found
+
+    def _scan(self, kind: str, news: Notifications) -> None:
+        """Wait until every table was read whole."""
+        scan = Scan(kind, self._done)
+
+        def take() -> bool:
+            for said in news.news():
+                scan.take(said)
+                if said.chunks and said.table in self._done:
+                    self._on_progress(Progress(said.table, "chunks read", said.chunk, said.chunks))
+            return scan.whole
+
+        self._wait("reading the source", take)
+        for table, rows in scan.rows.items():
+            self._done[table].read = rows
+
+    def _mirrored(self) -> bool:
+        """Whether every table has ended its resync. One without any record has no table in the lake."""
+        empty = {topic for topic, reached in self._ends().items() if not any(reached.values())}
+        for table in lake.tables(self._catalog, self._settings):
+            pinned = lake.pin(table)
+            mine = None if pinned is None else self._ids.get(pinned.topic)
+            if pinned is not None and mine is not None and pinned.state.resync == mine:
+                self._done[self._topics[pinned.topic]].removed = pinned.state.resynced
+        left = [topic for topic, name in self._topics.items() if self._done[name].removed is None]
+        self._on_progress(Progress("lake", "tables resynced", len(self._topics) - len(left), len(self._topics)))
+        return set(left) <= empty
+
+    def _wait(self, what: str, done: Callable[[], bool]) -> None:
+        self._on_progress(Progress("resync", what))
+        waiting = Retrying(
+            retry=retry_if_result(lambda held: not held), stop=stop_after_delay(self._deadline.left), wait=wait_fixed(1)
+        )
+        try:
+            waiting(done)
+        except RetryError:
+            held = [f"{topic} is held: {why}" for topic, why in self._kafka.held().items() if topic in self._topics]
+            raise NotResynced(
+                " ".join([f"not done after {self._deadline.waited:.0f} s, while {what}.", *held])
+                + " See `make status` and `make logs`, mend what is wrong, and run the same again."
+            ) from None

@@ -1,0 +1,1 @@
+"""The stack, as every service reaches it: settings, servers, files, errors and progress."""

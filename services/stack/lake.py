@@ -1,0 +1,166 @@
+"""The lake's side: tables through the REST catalog, pinned at a snapshot, and a DuckDB that can read their files."""
+
+import importlib.util
+import json
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import duckdb
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, RESTError
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Snapshot as LakeSnapshot
+from requests.exceptions import RequestException
+
+from pipelines.lake.names import DEAD_LETTERS, NAMESPACE
+from pipelines.lake.properties import KEY_COLUMNS, SOURCE_SCHEMA, SOURCE_TABLE, TOPIC, WITHHELD
+from pipelines.ledger.entries import Ledger, read_ledger
+from services.stack import duckdb_functions
+from services.stack.duckdb_sql import literal
+from services.stack.endpoints import StackSettings
+from services.verify.errors import Unreachable
+
+LSN_COLUMN = "_lsn"
+
+
+@dataclass(frozen=True)
+class PinnedTable:
+    """A mirrored table as of one snapshot. ``snapshot_id`` None: it has no rows yet. ``key`` (): it has no key.
+    ``withheld``: columns of the source that its spec keeps it from following, and what isn't followed.
+    """
+
+    namespace: str
+    name: str
+    schema: str
+    source_table: str
+    topic: str
+    key: tuple[str, ...]
+    snapshot_id: int | None
+    state: Ledger
+    table: Table = field(repr=False, compare=False)
+    withheld: dict[str, str] = field(default_factory=dict, compare=False)
+
+    @property
+    def full_name(self) -> str:
+        """``lake.<namespace>.<name>``."""
+        return f"lake.{self.namespace}.{self.name}"
+
+    @property
+    def source_name(self) -> str:
+        """``<schema>.<table>``."""
+        return f"{self.schema}.{self.source_table}"
+
+
+def open_catalog(settings: StackSettings) -> Catalog:
+    """The REST catalog, for PyIceberg, with the operator's S3 keys. Raises Unreachable."""
+    # PyIceberg warns at every write to a table that says how large its row groups are: it can only count their rows.
+    warnings.filterwarnings("ignore", "Parquet writer option", UserWarning)
+    try:
+        return load_catalog(
+            "lake",
+            **{
+                "type": "rest", "uri": settings.catalog_uri, "warehouse": settings.warehouse,
+                "s3.endpoint": settings.s3_endpoint, "s3.region": settings.s3_region,
+                "s3.access-key-id": settings.operator_s3_access_key.get_secret_value(),
+                "s3.secret-access-key": settings.operator_s3_secret_key.get_secret_value(),
+                "s3.connect-timeout": "5",
+            },
+        )  # fmt: skip
+    except (RequestException, RESTError) as error:
+        raise Unreachable("The Iceberg catalog", settings.catalog_uri, type(error).__name__) from error
+
+
+def tables(catalog: Catalog, settings: StackSettings) -> Iterator[Table]:
+    """Every table of this source's namespaces. A table dropped meanwhile is left out. Raises Unreachable."""
+    try:
+        for namespace in sorted(catalog.list_namespaces()):
+            if namespace[0] != settings.source_name and not namespace[0].startswith(f"{settings.source_name}_"):
+                continue
+            for identifier in sorted(catalog.list_tables(namespace)):
+                try:
+                    yield catalog.load_table(identifier)
+                except NoSuchTableError:
+                    continue
+    except (RequestException, RESTError) as error:
+        raise Unreachable("The Iceberg catalog", settings.catalog_uri, type(error).__name__) from error
+
+
+def own_table(catalog: Catalog, name: str) -> Table | None:
+    """A table of the platform itself, or None while there hasn't been anything to keep in it."""
+    try:
+        return catalog.load_table((NAMESPACE, name))
+    except (NoSuchTableError, NoSuchNamespaceError):
+        return None
+
+
+def dead_letters(catalog: Catalog) -> Table | None:
+    """The table of dead letters, or None while there hasn't been one."""
+    return own_table(catalog, DEAD_LETTERS)
+
+
+def lineage(table: Table) -> Iterator[LakeSnapshot]:
+    """The table's snapshots from the current one back along its ancestors, as far as they are kept."""
+    snapshot = table.current_snapshot()
+    while snapshot is not None:
+        yield snapshot
+        parent = snapshot.parent_snapshot_id
+        snapshot = None if parent is None else table.snapshot_by_id(parent)
+
+
+def ledger_of(table: Table) -> Ledger:
+    """What of its topic the table holds, from the newest snapshot that says so."""
+    summaries = (snapshot.summary for snapshot in lineage(table))
+    return read_ledger(summary.additional_properties for summary in summaries if summary is not None)
+
+
+def pin(table: Table) -> PinnedTable | None:
+    """The table at its current snapshot, or None if it mirrors no source table."""
+    properties = table.properties
+    if SOURCE_TABLE not in properties:
+        return None
+    namespace, name = table.name()[-2:]
+    snapshot = table.current_snapshot()
+    return PinnedTable(
+        namespace=namespace, name=name, schema=properties[SOURCE_SCHEMA],
+        source_table=properties[SOURCE_TABLE], topic=properties[TOPIC],
+        key=tuple(json.loads(properties[KEY_COLUMNS])),
+        withheld=json.loads(properties.get(WITHHELD, "{}")),
+        snapshot_id=None if snapshot is None else snapshot.snapshot_id, state=ledger_of(table), table=table,
+    )  # fmt: skip
+
+
+def open_duckdb(settings: StackSettings, directory: Path, memory: str) -> duckdb.DuckDBPyConnection:
+    """DuckDB with the keys to the lake's files; ``memory`` bounds it, and ``directory`` takes what doesn't fit.
+
+    The extension comes from its Python package: nothing is fetched. Secrets stay in this connection's memory.
+    """
+    connection = duckdb.connect(
+        str(directory / "verify.duckdb"),
+        config={
+            "memory_limit": memory, "temp_directory": str(directory / "spill"), "preserve_insertion_order": "false",
+            "threads": "2", "autoinstall_known_extensions": "false", "autoload_known_extensions": "false",
+            "extension_directory": str(directory / "extensions"),
+        },
+    )  # fmt: skip
+    connection.execute(f"LOAD {literal(str(_extension('httpfs', connection)))}")
+    connection.execute("SET TimeZone = 'UTC'")
+    duckdb_functions.register(connection, settings.protection_keys)
+    connection.execute("SET enable_progress_bar = false")
+    endpoint = urlsplit(settings.s3_endpoint)
+    connection.execute(
+        f"CREATE SECRET lake (TYPE s3, KEY_ID {literal(settings.operator_s3_access_key.get_secret_value())},"
+        f" SECRET {literal(settings.operator_s3_secret_key.get_secret_value())}, ENDPOINT {literal(endpoint.netloc)},"
+        f" URL_STYLE 'path', USE_SSL {str(endpoint.scheme == 'https').lower()}, REGION {literal(settings.s3_region)})"
+    )
+    return connection
+
+
+def _extension(name: str, connection: duckdb.DuckDBPyConnection) -> Path:
+    row = connection.execute("PRAGMA version").fetchone()
+    spec = importlib.util.find_spec(f"duckdb_extension_{name}")
+    if row is None or spec is None or spec.origin is None:
+        raise ModuleNotFoundError(f"duckdb-extension-{name}")
+    return Path(spec.origin).parent / "extensions" / str(row[0]) / f"{name}.duckdb_extension"

@@ -1,0 +1,88 @@
+"""Kafka's side of a position: how far topics reach, and how far the lake has told that it has come."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from pipelines.kafka.client import (
+    ANSWER_SECONDS,
+    EARLIEST,
+    LATEST,
+    Answer,
+    TopicPartitionKey,
+    ask,
+    client_config,
+    list_offsets,
+)
+from pipelines.mirror.awaited_offsets import await_offsets
+from pipelines.mirror.progress import GROUP
+from pipelines.sources.base.database import SourceTopics
+from services.verify.errors import Unreachable
+
+Offsets = dict[TopicPartitionKey, int]
+
+
+class KafkaOffsets:
+    """Offsets of the topics of one source. Raises Unreachable when the broker doesn't answer."""
+
+    def __init__(self, bootstrap: str, topics: SourceTopics) -> None:
+        self._bootstrap, self._prefixes, self._schema_log = bootstrap, topics.prefixes, topics.schema_topic
+        self._admin = AdminClient(client_config(bootstrap))
+        self._group = Consumer(client_config(bootstrap) | {"group.id": GROUP, "enable.auto.commit": False})
+
+    def partitions(self, schema_log: bool = False) -> list[TopicPartitionKey]:
+        """Every partition of every captured table's topic, and at will of the topic that tells of schema changes."""
+        topics = self._ask(lambda: self._admin.list_topics(timeout=ANSWER_SECONDS).topics)
+        names = sorted(n for n in topics if n.startswith(self._prefixes) or (schema_log and n == self._schema_log))
+        return [(name, partition) for name in names for partition in sorted(topics[name].partitions)]
+
+    def ends(self, partitions: Iterable[TopicPartitionKey]) -> Offsets:
+        """The offset after the last committed one (markers of transactions count as offsets)."""
+        return self._list(partitions, LATEST)
+
+    def starts(self, partitions: Iterable[TopicPartitionKey]) -> Offsets:
+        """The first offset that is still held."""
+        return self._list(partitions, EARLIEST)
+
+    def mirrored(self) -> Offsets:
+        """What the mirror has told: every offset below these is visible in the lake."""
+        return {(tp.topic, tp.partition): tp.offset for tp in self._told()}
+
+    def held(self) -> dict[str, str]:
+        """The topics whose tables the mirror can't bring on, and why, as it has told."""
+        return {tp.topic: tp.metadata for tp in self._told() if tp.metadata}
+
+    def want(self, ends: Offsets) -> None:
+        """Tell the mirror that everything below ``ends`` is waited for."""
+        self._ask(lambda: await_offsets(self._admin, ends))
+
+    def _told(self) -> list[TopicPartition]:
+        # The admin client's own question kills the process while the group's coordinator moves (librdkafka #5040).
+        asked = [TopicPartition(topic, partition) for topic, partition in self.partitions(schema_log=True)]
+        found = self._ask(lambda: self._group.committed(asked, timeout=ANSWER_SECONDS))
+        return [tp for tp in found if tp.offset >= 0]
+
+    def _list(self, partitions: Iterable[TopicPartitionKey], spec: Any) -> Offsets:
+        return self._ask(lambda: list_offsets(self._admin, partitions, spec))
+
+    def _ask(self, question: Callable[[], Answer]) -> Answer:
+        try:
+            return ask(question)
+        except KafkaException as error:
+            reason = error.args[0].str() if error.args else ""
+            raise Unreachable("Kafka", self._bootstrap, reason) from error
+
+
+def behind(ends: Offsets, starts: Offsets, mirrored: Offsets) -> Offsets:
+    """Partition to the number of offsets that the lake still lacks; partitions that lack none are left out.
+
+    A partition that holds nothing needs no position.
+    """
+    missing = {}
+    for key, end in ends.items():
+        start = starts.get(key, 0)
+        if end > start and (lag := end - mirrored.get(key, start)) > 0:
+            missing[key] = lag
+    return missing

@@ -1,0 +1,231 @@
+"""A look: one chunk of some tables, read from the source in one short transaction, and compared with the lake there.
+
+The source's transaction ends before anything is waited for, so that it never holds back vacuum for long.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+
+import duckdb
+import pyarrow as pa
+from pyiceberg.catalog import Catalog
+from pyiceberg.exceptions import NoSuchTableError
+
+from pipelines.sources.base.database import Snapshot, SourceSession
+from pipelines.sources.base.errors import SourceUnreadable
+from pipelines.sources.base.tables import EVERY_KEY, KeyRange, SourceTable
+from services.stack import lake
+from services.stack.offsets import Offsets
+from services.stack.position import Deadline, connect, kafka, topics_of, wait_until_published
+from services.stack.progress import OnProgress
+from services.stack.scratch import scratch
+from services.verifier.rounds import Finding, Mark, Seen
+from services.verifier.settings import VerifierSettings
+from services.verify import columns, protected_columns, staging
+from services.verify.errors import CannotVerify
+from services.verify.look import Look, contract_of
+from services.verify.ranges import EVERY_ROW, lake_range
+from services.verify.report import Difference, TableReport
+from services.verify.tail import Decoder
+
+MEMORY = "128MB"
+KEYS = 100
+PUBLISHED_SECONDS = 60.0
+LONGEST_TAIL = 200_000
+
+
+@dataclass(frozen=True)
+class Job:
+    """What to look at: keys after ``within.after``, as many as a chunk has; or again exactly those of ``finding``."""
+
+    table: SourceTable
+    within: KeyRange
+    finding: Finding | None = None
+
+
+@dataclass(frozen=True)
+class NotCovered:
+    """Why a table can't be compared chunk by chunk."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class PutOff:
+    """Why a table can't be compared at this position."""
+
+    reason: str
+
+
+Outcome = Seen | NotCovered | PutOff
+# What is wrong with one table keeps no other waiting.
+_UNREADABLE = (CannotVerify, SourceUnreadable, pa.ArrowInvalid, duckdb.Error)
+
+
+@dataclass(frozen=True)
+class _Staged:
+    """Rows of a chunk, in DuckDB."""
+
+    job: Job
+    pinned: lake.PinnedTable
+    plan: columns.Plan
+    within: KeyRange
+    rows: int
+    mark: Mark
+
+
+def look(settings: VerifierSettings, jobs: Sequence[Job], on_progress: OnProgress) -> Iterator[tuple[Job, Outcome]]:
+    """What became of each job; of as many as make up a chunk's number of rows, and at least of the first.
+
+    Raises the errors of :mod:`services.verify`, the source, PyIceberg, Kafka and DuckDB.
+    """
+    topics = kafka(settings)
+    held, mirrored = topics.held(), topics.mirrored()
+    for job in jobs:
+        if reason := held.get(_topic(settings, job.table)):
+            yield job, PutOff(f"the mirror holds it: {reason}")
+    catalog = lake.open_catalog(settings)
+    free = [job for job in jobs if _topic(settings, job.table) not in held]
+    pinned = [(job, _pin(catalog, settings, job.table)) for job in free]
+    with (
+        scratch(settings.state_dir / "scratch") as directory,
+        closing(lake.open_duckdb(settings, directory, MEMORY)) as connection,
+    ):
+        outcomes, staged, snapshot = _read_source(settings, connection, pinned, mirrored)
+        yield from outcomes
+        if not staged:
+            return
+        reached = wait_until_published(settings, Deadline(PUBLISHED_SECONDS), on_progress)
+        decoder = Decoder(settings.schema_registry_url)
+        at = Look(settings, connection, snapshot, mirrored, reached, decoder, on_progress)
+        for number, chunk in enumerate(staged):
+            try:
+                yield chunk.job, _compared(at, chunk, number)
+            except _UNREADABLE as error:
+                yield chunk.job, _unreadable(error)
+
+
+def _pin(catalog: Catalog, settings: VerifierSettings, table: SourceTable) -> lake.PinnedTable | None:
+    try:
+        return lake.pin(catalog.load_table((settings.namespace(table.schema), table.name)))
+    except NoSuchTableError:
+        return None
+
+
+def _read_source(
+    settings: VerifierSettings,
+    connection: duckdb.DuckDBPyConnection,
+    pinned: Sequence[tuple[Job, lake.PinnedTable | None]],
+    mirrored: Offsets,
+) -> tuple[list[tuple[Job, Outcome]], list[_Staged], Snapshot]:
+    """Outcomes that need no comparison, and the chunks that do, all of one snapshot of the source."""
+    outcomes: list[tuple[Job, Outcome]] = []
+    staged: list[_Staged] = []
+    rows = 0
+    with connect(settings) as source:
+        position = source.log_position()
+        mark = Mark(lsn=position.text, at=position.at, snapshot_id=None)
+        snapshot = source.hold_snapshot()
+        for job, pin in pinned:
+            found: _Staged | Outcome
+            try:
+                with source.transaction():
+                    if pin is None:
+                        found = _not_in_the_lake(settings, source, job, mark, mirrored)
+                    else:
+                        found = _stage(settings, source, connection, job, pin, mark)
+            except _UNREADABLE as error:
+                found = _unreadable(error)
+            if isinstance(found, _Staged):
+                connection.execute(f"ALTER TABLE {staging.SOURCE} RENAME TO {staging.SOURCE}_{len(staged):d}")
+                staged.append(found)
+                rows += found.rows
+            else:
+                outcomes.append((job, found))
+            if rows >= settings.verifier_chunk_rows:
+                break
+        source.release_snapshot()
+    return outcomes, staged, snapshot
+
+
+def _not_in_the_lake(
+    settings: VerifierSettings, source: SourceSession, job: Job, mark: Mark, mirrored: Offsets
+) -> Outcome:
+    topic = _topic(settings, job.table)
+    seen = Seen(after=None, upto=None, mark=mark)
+    if not source.has_more_rows(job.table, 0):
+        return seen
+    if any(end for (name, _), end in mirrored.items() if name == topic):
+        return seen.model_copy(update={"problems": ("the table isn't in the lake",)})
+    return PutOff("its first rows aren't in the lake yet")
+
+
+def _stage(
+    settings: VerifierSettings,
+    source: SourceSession,
+    connection: duckdb.DuckDBPyConnection,
+    job: Job,
+    pinned: lake.PinnedTable,
+    mark: Mark,
+) -> _Staged | Outcome:
+    table, within, most = job.table, job.within, settings.verifier_chunk_rows
+    mark = mark.model_copy(update={"snapshot_id": pinned.snapshot_id})
+    files_then = source.storage(table)
+    plan = protected_columns.plan(table, pinned, contract_of(pinned), settings.protection_keys)
+    if set(table.key) != set(pinned.key) or not set(table.key) <= {column.name for column in plan.compared}:
+        return Seen(after=None, upto=None, mark=mark, problems=plan.problems)
+    if not plan.compared:
+        return NotCovered("none of its columns can be compared")
+    # What the lake has as another type may have another order.
+    other = any(column.kind != column.source.duckdb_type for column in plan.compared if column.name in table.key)
+    in_chunks = not other and source.has_chunks(table)
+    if not in_chunks and source.has_more_rows(table, most):
+        lacks = "a key that can be read in order" if table.key else "a key"
+        return NotCovered(f"it has more than {most:,} rows and not {lacks}; `lakehouse verify` compares it")
+    if not in_chunks:
+        within = EVERY_KEY
+    elif job.finding is None:
+        within = replace(within, upto=source.end_of_chunk(table, within.after, most))
+    batches = source.rows(table, tuple(column.source for column in plan.compared), within)
+    rows = staging.stage_source(connection, plan.compared, batches, lambda _: None)
+    if source.storage(table) != files_then:
+        return PutOff("it was truncated meanwhile")
+    return _Staged(job, pinned, plan, within, rows, mark)
+
+
+def _compared(at: Look, chunk: _Staged, number: int) -> Outcome:
+    table, pinned = chunk.job.table, chunk.pinned
+    offsets = sum(max(0, end - start) for start, end in at.tail_ranges(pinned).values())
+    if offsets > LONGEST_TAIL:
+        return PutOff(f"the lake is more than {LONGEST_TAIL:,} offsets behind")
+    report = TableReport(table.full_name, problems=list(chunk.plan.problems))
+    overlay = at.overlay(pinned, report)
+    if overlay is None:
+        return PutOff("it was truncated meanwhile")
+    at.duckdb.execute(f"DROP TABLE IF EXISTS {staging.SOURCE}")
+    at.duckdb.execute(f"ALTER TABLE {staging.SOURCE}_{number:d} RENAME TO {staging.SOURCE}")
+    bounded = chunk.within != EVERY_KEY
+    within = lake_range(chunk.within, table.key, chunk.plan.compared) if bounded else EVERY_ROW
+    at.compare(pinned, chunk.plan, overlay, report, KEYS, within)
+    named = report.examples if pinned.key else []
+    repeats = report.duplicates - sum(found.count - 1 for found in named if found.kind == "duplicate")
+    others = report.differing + report.missing + report.extra - sum(found.kind != "duplicate" for found in named)
+    return Seen(
+        after=chunk.within.after, upto=chunk.within.upto, mark=chunk.mark, rows=chunk.rows,
+        keys={_named(found): found.kind for found in named}, more=repeats + others, problems=tuple(report.problems),
+        ends={partition: end for (topic, partition), end in at.reached.ends.items() if topic == pinned.topic},
+    )  # fmt: skip
+
+
+def _unreadable(error: Exception) -> PutOff:
+    """Only our own messages are told whole: others may hold values of rows."""
+    return PutOff(str(error) if isinstance(error, CannotVerify) else f"it can't be read: {type(error).__name__}")
+
+
+def _topic(settings: VerifierSettings, table: SourceTable) -> str:
+    return topics_of(settings).topic(table.schema, table.name)
+
+
+def _named(found: Difference) -> str:
+    return ", ".join(f"{name}={value}" for name, value in found.key.items())
