@@ -100,9 +100,12 @@ lint: dev ## Lint, and mend what can be mended
 format: dev ## Format the code
 	@$(VENV)/ruff format .
 
-lock: dev ## Compile requirements*.in into lock files with hashes (needs uv)
-	@uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -o requirements.lock requirements.in
-	@uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -o requirements-dev.lock requirements-dev.in
+LOCK = .lakehouse/toolchain/uv/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
+lock: ## Compile requirements*.in and the toolchain's tools.in into lock files with hashes
+	@$(TOOLCHAIN) install uv
+	@$(LOCK) -o requirements.lock requirements.in
+	@$(LOCK) -o requirements-dev.lock requirements-dev.in
+	@$(LOCK) -o infra/toolchain/tools.lock infra/toolchain/tools.in
 
 env: ## Write .env with generated secrets, or add to it what is missing
 	@$(TOOLCHAIN) env

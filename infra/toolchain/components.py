@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import checksums, golang, java, maven, python
+from . import checksums, golang, java, maven, packages, python, uv
 from .commands import run
 from .errors import ToolchainError
 from .folders import replacing, scratch, unpack
@@ -117,11 +117,18 @@ def _install_classes(layout: Layout, log: Path) -> None:
 
 
 COMPONENTS: Mapping[str, Component] = {
+    "uv": Component(
+        "uv, which installs Python packages",
+        uv.folder,
+        lambda layout: ["1", layout.architecture, python.locked_tool(layout, "uv")],
+        uv.install,
+    ),
     "python": Component(
         "Python packages",
         lambda layout: layout.venv,
-        lambda layout: ["1", *_python_identity(layout), layout.root / "requirements.lock"],
-        python.install_packages,
+        lambda layout: ["2", *_python_identity(layout), layout.root / "requirements.lock"],
+        packages.install,
+        needs=("uv",),
     ),
     "dev": Component(
         "Python packages of checks and tests",
@@ -132,7 +139,7 @@ COMPONENTS: Mapping[str, Component] = {
             layout.root / "requirements.lock",
             layout.root / "requirements-dev.lock",
         ],
-        python.install_development_packages,
+        packages.install_development,
         needs=("python",),
     ),
     "project": Component(
@@ -144,7 +151,7 @@ COMPONENTS: Mapping[str, Component] = {
             layout.root / "requirements.lock",
             layout.root / "pyproject.toml",
         ],
-        python.install_project,
+        packages.install_project,
         needs=("python",),
     ),
     "object-store": _program("MinIO, built from source", golang.MINIO),

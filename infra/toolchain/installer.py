@@ -148,18 +148,11 @@ def _rich(layout: Layout) -> bool:
         return True
     print("toolchain: preparing the Python environment …", flush=True)
     log = layout.log("python")
-    part = layout.toolchain / "terminal.lock"
+    lock = (layout.root / "requirements.lock").read_text(encoding="utf-8")
     try:
-        python.environment(layout, log)
-        part.write_text(
-            python.excerpt((layout.root / "requirements.lock").read_text(encoding="utf-8"), TERMINAL_PACKAGES),
-            encoding="utf-8",
-        )
-        python.pip_install(layout, log, "--require-hashes", "--no-deps", "-r", part)
+        python.pip_install(layout, log, python.excerpt(lock, TERMINAL_PACKAGES))
     except ToolchainError:
         return False
-    finally:
-        part.unlink(missing_ok=True)
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     sys.path.append(str(layout.venv / "lib" / version / "site-packages"))
     return True
