@@ -79,7 +79,7 @@ test-unit test-compose test-runner: test-%:
 
 test-model: dev ## Random histories in random batches against a model, and against a real PostgreSQL (EXAMPLES=100)
 	@$(TOOLCHAIN) install spark
-	@MODEL_EXAMPLES=$(or $(EXAMPLES),100) $(VENV)/python -m pytest -v -s --timeout 0 tests/unit/pipelines/test_model.py tests/unit/pipelines/test_model_schema.py
+	@MODEL_EXAMPLES=$(or $(EXAMPLES),100) $(VENV)/python -m pytest -v -s --timeout 0 tests/unit/pipelines/mirror/table/test_model.py tests/unit/pipelines/mirror/table/test_model_schema.py
 	@$(TOOLCHAIN) install && $(TOOLCHAIN) install faults
 	@SOURCE_EXAMPLES=$(or $(EXAMPLES),100) $(VENV)/python -m pytest -v --timeout 0 tests/chaos/test_model.py
 

@@ -1,1 +1,1 @@
-"""Kafka to Iceberg on Spark: one module a stage (read, decode, admit, fold, evolve, merge, ledger)."""
+"""Kafka to Iceberg on Spark, in rooms: a room imports only rooms that stand below it (see pyproject.toml)."""

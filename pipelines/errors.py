@@ -14,7 +14,7 @@ class PipelineError(Exception):
 
 class StopPipeline(PipelineError):
     """Going on would lose or alter data; a person must act: the message ends with what to do next. A table's own holds
-    that table (see pipelines.holds); any other ends the process. ``may_pass``: it may
+    that table (see pipelines.mirror.holds); any other ends the process. ``may_pass``: it may
     be mended at any moment.
     """
 

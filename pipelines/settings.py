@@ -5,7 +5,7 @@ from pathlib import Path
 from pydantic import AnyHttpUrl, Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from pipelines.spec import DIRECTORY
+from pipelines.specs.load import DIRECTORY
 from quality import odcs
 
 

@@ -21,10 +21,9 @@ from pyiceberg.expressions import AlwaysTrue, BooleanExpression, GreaterThanOrEq
 from pyiceberg.schema import Schema
 from pyiceberg.types import NestedField, StringType, TimestamptzType
 
-from pipelines.deadletters import NAMESPACE
+from pipelines.lake.names import AUDIT, NAMESPACE
 from services.verify.lake import own_table
 
-TABLE = "audit"
 BEGUN, DONE, FAILED = "begun", "done", "failed"
 _COLUMNS = ("id", "step", "action", "target", "who", "because", "detail", "at")
 _NEEDED = ("id", "step", "action", "target", "who", "at")
@@ -88,7 +87,7 @@ def entries(catalog: Catalog, since: datetime | None = None) -> list[Entry]:
     where: BooleanExpression = AlwaysTrue()
     if since is not None:
         where = GreaterThanOrEqual(term="at", value=since.isoformat())
-    table = own_table(catalog, TABLE)
+    table = own_table(catalog, AUDIT)
     rows = [] if table is None else table.scan(where).to_arrow().to_pylist()
     ends = {row["id"]: row for row in rows if row["step"] != BEGUN}
     found = [_entry(row, ends.get(row["id"])) for row in rows if row["step"] == BEGUN]
@@ -117,4 +116,4 @@ def _write(catalog: Catalog, identifier: str, step: str, doing: Action) -> None:
         "at": datetime.now(UTC),
     }  # fmt: skip
     catalog.create_namespace_if_not_exists(NAMESPACE)
-    catalog.create_table_if_not_exists((NAMESPACE, TABLE), _SCHEMA).append(pa.Table.from_pylist([row], _ARROW))
+    catalog.create_table_if_not_exists((NAMESPACE, AUDIT), _SCHEMA).append(pa.Table.from_pylist([row], _ARROW))

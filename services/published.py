@@ -9,8 +9,7 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.table import Table
 
-from pipelines.publish.dataset import OF, ROLE
-from pipelines.publish.refresh import SNAPSHOT
+from pipelines.lake.properties import PUBLISHED_OF, PUBLISHED_ROLE, PUBLISHED_SNAPSHOT
 from services.verify.lake import lineage
 
 
@@ -28,7 +27,7 @@ class Shown:
 
 def datasets(catalog: Catalog, namespace: str, name: str) -> list[Table]:
     """The datasets of a mirrored table."""
-    return [found for found in every(catalog, {namespace}) if found.properties[OF] == f"{namespace}.{name}"]
+    return [found for found in every(catalog, {namespace}) if found.properties[PUBLISHED_OF] == f"{namespace}.{name}"]
 
 
 def every(catalog: Catalog, namespaces: Collection[str]) -> Iterator[Table]:
@@ -40,7 +39,7 @@ def every(catalog: Catalog, namespaces: Collection[str]) -> Iterator[Table]:
                     found = catalog.load_table(identifier)
                 except NoSuchTableError:
                     continue
-                if OF in found.properties:
+                if PUBLISHED_OF in found.properties:
                     yield found
 
 
@@ -52,9 +51,9 @@ def full_name(dataset: Table) -> str:
 def shown(dataset: Table, table: Table, now: datetime) -> Shown:
     """How far a dataset is behind its table."""
     summaries = (s.summary.additional_properties for s in lineage(dataset) if s.summary is not None)
-    of = next((summary[SNAPSHOT] for summary in summaries if SNAPSHOT in summary), None)
+    of = next((summary[PUBLISHED_SNAPSHOT] for summary in summaries if PUBLISHED_SNAPSHOT in summary), None)
     lacking = list(takewhile(lambda snapshot: str(snapshot.snapshot_id) != of, lineage(table)))
     behind = 0.0
     if lacking:
         behind = (now - datetime.fromtimestamp(lacking[-1].timestamp_ms / 1000, UTC)).total_seconds()
-    return Shown(dataset.properties[ROLE], full_name(dataset), of, max(0.0, behind))
+    return Shown(dataset.properties[PUBLISHED_ROLE], full_name(dataset), of, max(0.0, behind))

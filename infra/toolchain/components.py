@@ -113,7 +113,7 @@ def _classes(layout: Layout) -> Path:
 
 def _install_classes(layout: Layout, log: Path) -> None:
     jars = layout.toolchain / "jars" / "spark"
-    run([layout.python, "-m", "pipelines.classes", jars, _classes(layout)], log, cwd=layout.root)
+    run([layout.python, "-m", "pipelines.mirror.class_archive", jars, _classes(layout)], log, cwd=layout.root)
 
 
 COMPONENTS: Mapping[str, Component] = {
@@ -176,7 +176,7 @@ COMPONENTS: Mapping[str, Component] = {
         lambda layout: [
             *_python_identity(layout),
             layout.root / "requirements.lock",
-            layout.root / "pipelines" / "classes.py",
+            layout.root / "pipelines" / "mirror" / "class_archive.py",
             *_maven_inputs("spark", lambda _: "spark")(layout),
             java.said(),
         ],

@@ -8,14 +8,14 @@ import time
 
 from structlog.stdlib import BoundLogger
 
-from pipelines import evolve, spec
 from pipelines.checks.jobs import JOBS, Job
 from pipelines.checks.record import Record, Run
 from pipelines.checks.run import Checker
+from pipelines.lake.names import lake_namespace
 from pipelines.log import json_log
-from pipelines.session import leave, start_session
 from pipelines.settings import MirrorSettings
-from pipelines.spec import SpecError
+from pipelines.spark.session import leave, start_session
+from pipelines.specs.load import SpecError, load_specs
 from quality import odcs
 from quality.errors import ContractError
 
@@ -27,7 +27,7 @@ def check(jobs: list[Job]) -> None:
     """Check tables, and keep what was found."""
     log, settings = json_log(), MirrorSettings()
     try:
-        specs, contracts = spec.load(settings.specs), odcs.load(settings.contracts)
+        specs, contracts = load_specs(settings.specs), odcs.load(settings.contracts)
     except (SpecError, ContractError) as error:
         log.error("bad_spec", error=str(error))
         leave(1)
@@ -38,7 +38,7 @@ def check(jobs: list[Job]) -> None:
     checker = Checker(spark, lambda: time.sleep(settle))
     for job in jobs:
         schema, _, table = job.table.partition(".")
-        mirrored = (evolve.lake_namespace(settings.source_name, schema), table)
+        mirrored = (lake_namespace(settings.source_name, schema), table)
         last = None if job.full else record.last(".".join(mirrored))
         run = checker.run(mirrored, contracts.get((schema, table)), last, job.request)
         record.add([run])

@@ -9,15 +9,13 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from pipelines.catalog import Lake, optional_columns
-from pipelines.deadletters import NAMESPACE
-from pipelines.frames import given
-from pipelines.identifiers import literal
-from pipelines.ledger import Positions, positions_of, told
+from pipelines.kafka.ranges import Positions, parse_positions, positions_json
+from pipelines.lake.catalog import Lake, optional_columns
+from pipelines.lake.names import CHECK_RUNS, CHECKS, NAMESPACE
+from pipelines.spark.dataframes import from_rows
+from pipelines.sql import literal
 from quality.validate import Result
 
-RUNS, RESULTS, REQUESTS = "check_runs", "checks", "check_requests"
-TABLES = (RUNS, RESULTS, REQUESTS)
 RUN_COLUMNS = {
     "run": "string", "table": "string", "identity": "string", "snapshot_id": "long", "positions": "string",
     "contract": "string", "started_at": "timestamptz", "seconds": "double", "success": "boolean", "asked": "int",
@@ -82,29 +80,31 @@ class Record:
 
     def last(self, table: str) -> Last | None:
         """What the table's last run found; None: there was none."""
-        if self._lake.table(NAMESPACE, RUNS) is None or self._lake.table(NAMESPACE, RESULTS) is None:
+        if self._lake.table(NAMESPACE, CHECK_RUNS) is None or self._lake.table(NAMESPACE, CHECKS) is None:
             return None
-        runs = self._spark.table(f"lake.{NAMESPACE}.{RUNS}").where(f"table = {literal(table)} AND error IS NULL")
+        runs = self._spark.table(f"lake.{NAMESPACE}.{CHECK_RUNS}").where(f"table = {literal(table)} AND error IS NULL")
         newest = runs.orderBy(F.desc("started_at")).limit(1).collect()
         if not newest:
             return None
         (run,) = newest
-        results = self._spark.table(f"lake.{NAMESPACE}.{RESULTS}").where(f"run = {literal(run.run)} AND success")
+        results = self._spark.table(f"lake.{NAMESPACE}.{CHECKS}").where(f"run = {literal(run.run)} AND success")
         kept = frozenset(row.digest for row in results.select("digest").collect())
-        return Last(run.identity, run.snapshot_id, positions_of(run.positions), kept, run.success)
+        return Last(run.identity, run.snapshot_id, parse_positions(run.positions), kept, run.success)
 
     def add(self, runs: list[Run]) -> None:
         """Keep runs: the results first, so that a run that is there has all of its own."""
         results = [_result_row(run, *found) for run in runs for found in run.results]
         if results:
-            self._append(RESULTS, RESULT_COLUMNS, results, "What was found of each promise of a contract")
-        self._append(RUNS, RUN_COLUMNS, [_run_row(run) for run in runs], "When contracts were checked, and on what")
+            self._append(CHECKS, RESULT_COLUMNS, results, "What was found of each promise of a contract")
+        self._append(
+            CHECK_RUNS, RUN_COLUMNS, [_run_row(run) for run in runs], "When contracts were checked, and on what"
+        )
 
     def _append(self, name: str, columns: Mapping[str, str], rows: list[tuple[Any, ...]], comment: str) -> None:
         if self._lake.table(NAMESPACE, name) is None:
             self._lake.create(NAMESPACE, name, optional_columns(**columns), {"comment": comment})
         types = ", ".join(f"`{column}` {_SPARK_TYPES.get(kind, kind)}" for column, kind in columns.items())
-        frame = given(self._spark, rows, types).coalesce(1)
+        frame = from_rows(self._spark, rows, types).coalesce(1)
         frame.writeTo(f"lake.{NAMESPACE}.{name}").append()
 
 
@@ -114,7 +114,7 @@ def _run_row(run: Run) -> tuple[Any, ...]:
     counts = asked, sum(success is False for success in found), sum(success is None for success in found)
     document = None if run.document is None else json.dumps(run.document)
     return (
-        run.id, run.table, run.identity, run.snapshot_id, told(run.positions), run.contract, run.started_at,
+        run.id, run.table, run.identity, run.snapshot_id, positions_json(run.positions), run.contract, run.started_at,
         run.seconds, run.success, *counts, run.request, run.error, document,
     )  # fmt: skip
 
@@ -123,6 +123,6 @@ def _result_row(run: Run, result: Result, since: Positions | None) -> tuple[Any,
     asked = result.expectation
     return (
         run.id, run.table, asked.name, asked.kind, asked.column, asked.digest, result.success,
-        None if since is None else told(since), result.elements, result.unexpected, result.observed, result.error,
-        run.started_at,
+        None if since is None else positions_json(since), result.elements, result.unexpected, result.observed,
+        result.error, run.started_at,
     )  # fmt: skip

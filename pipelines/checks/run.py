@@ -14,17 +14,17 @@ from datetime import UTC, datetime
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from pipelines import ledger
-from pipelines.catalog import Lake
 from pipelines.checks.record import Last, Run
 from pipelines.errors import in_a_line
-from pipelines.frames import persisted
-from pipelines.iceberg import LakeTable
-from pipelines.identifiers import quote_path
-from pipelines.ledger import Positions
-from pipelines.merge import before
-from pipelines.protected import entries
-from pipelines.session import CATALOG
+from pipelines.kafka.ranges import Positions
+from pipelines.lake.catalog import Lake
+from pipelines.lake.table import LakeTable
+from pipelines.ledger.entries import read_ledger
+from pipelines.ledger.rows import written_before
+from pipelines.protection.columns import column_protections
+from pipelines.spark.dataframes import persisted
+from pipelines.spark.session import CATALOG
+from pipelines.sql import quote_path
 from quality.contract import Contract
 from quality.suites import Expectation, suite
 from quality.validate import Result, Validation, validate
@@ -55,7 +55,7 @@ class Checker:
         assert snapshot is not None
         run = Run(
             str(uuid.uuid4()), f"{table.namespace}.{table.name}", table.identity[0], snapshot,
-            ledger.read(table.summaries()).positions, contract.version, datetime.now(UTC), 0.0,
+            read_ledger(table.summaries()).positions, contract.version, datetime.now(UTC), 0.0,
         )  # fmt: skip
         try:
             found, document = self._asked(table, contract, last)
@@ -66,7 +66,7 @@ class Checker:
     def _asked(
         self, table: LakeTable, contract: Contract, last: Last | None
     ) -> tuple[tuple[tuple[Result, Positions | None], ...], dict[str, object]]:
-        protected = {name: entry.how for name, entry in entries(table.properties).items()}
+        protected = {name: entry.how for name, entry in column_protections(table.properties).items()}
         promised = suite(contract, table.column_types.keys(), protected)
         every = [expectation for expectation in promised if expectation.protected is None]
         since = last.positions if last is not None and last.identity == table.identity[0] else None
@@ -80,7 +80,7 @@ class Checker:
         whole = self._at(table, table.snapshot_id)
         if again:
             assert since is not None
-            with persisted(whole.where(f"NOT ({before(since)})")) as news:
+            with persisted(whole.where(f"NOT ({written_before(since)})")) as news:
                 validation = validate(news, [e for e in every if e.name in again], table.name)
             documents.append(validation.document)
             found |= {result.expectation.name: (result, since) for result in validation.results}

@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 
 from pyspark.sql import SparkSession
 
-from pipelines.evolve import KEY_COLUMNS
-from pipelines.iceberg import LakeTable
-from pipelines.layout import GRANULARITY, Layout, Term
-from pipelines.maintenance import plan, work
+from pipelines.lake.properties import DELETE_GRANULARITY, KEY_COLUMNS
+from pipelines.lake.table import LakeTable
+from pipelines.maintenance import work
 from pipelines.maintenance.health import Health, health
 from pipelines.maintenance.plan import (
     COMPACT,
@@ -22,9 +21,16 @@ from pipelines.maintenance.plan import (
     STATISTICS,
     Asked,
     Due,
+    compaction,
+    counted_columns,
+    deletes,
+    expiry,
+    manifests,
+    statistics,
 )
-from pipelines.maintenance.policy import Upkeep, after_backlog
 from pipelines.maintenance.work import ARRIVAL_BYTES, PIECE_BYTES, Done
+from pipelines.specs.layout import Layout, Term
+from pipelines.specs.upkeep import Upkeep, after_backlog
 
 
 @dataclass(frozen=True)
@@ -75,11 +81,11 @@ class Keeper:
         times = table.untagged_times()
         state = _health(session, table)
         found = [
-            plan.deletes(state, table.properties.get(GRANULARITY)),
-            plan.compaction(self._policy(arrived), state, self._files),
-            plan.manifests(self.policy, state, self._manifests),
-            plan.expiry(self.policy, times, now),
-            plan.statistics(self.policy, state, table.counted_at, now) if self._telling(table) else None,
+            deletes(state, table.properties.get(DELETE_GRANULARITY)),
+            compaction(self._policy(arrived), state, self._files),
+            manifests(self.policy, state, self._manifests),
+            expiry(self.policy, times, now),
+            statistics(self.policy, state, table.counted_at, now) if self._telling(table) else None,
         ]  # fmt: skip
         if self.clock() - self._swept > self.policy.orphans_every_hours * 3600:
             found.append(Due(ORPHANS, f"every {self.policy.orphans_every_hours} hours"))
@@ -132,7 +138,7 @@ class Keeper:
 
     def _telling(self, table: LakeTable) -> list[str]:
         """The columns whose values are counted."""
-        return plan.counted_columns(_keys(table), self.layout, table.column_types)
+        return counted_columns(_keys(table), self.layout, table.column_types)
 
 
 def _keys(table: LakeTable) -> list[str]:

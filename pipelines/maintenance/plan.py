@@ -6,18 +6,17 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
 
-from pipelines.layout import BY_FILE, TOGETHER, Layout, Term
+from pipelines.lake.properties import BY_FILE, BY_PARTITION
 from pipelines.maintenance.health import MIB, Health
-from pipelines.maintenance.policy import Upkeep
+from pipelines.specs.layout import Layout, Term
+from pipelines.specs.upkeep import Upkeep
 
 COMPACT, MANIFESTS, EXPIRE, ORPHANS = "compact", "rewrite manifests", "expire", "remove orphans"
 STATISTICS = "count values"
 DELETES = "lay out deletes"
 # A reader of one data file reads all that was deleted from its partition, where that is together.
 MOST_FILES_TOGETHER = 32
-# Nothing of what was deleted or changed is left in any file: for the right to erasure. The table property says when
-# that was done last, in milliseconds since 1970.
-PURGE, PURGED = "purge", "lakehouse.purged"
+PURGE = "purge"
 MINUTE = 60_000
 HOUR = 60 * MINUTE
 
@@ -65,7 +64,9 @@ def deletes(found: Health, granularity: str | None) -> Due | None:
     that.
     """
     most = max((part.data_files for part in found.parts), default=found.data_files)
-    wanted = BY_FILE if most > MOST_FILES_TOGETHER else TOGETHER if most <= MOST_FILES_TOGETHER // 2 else granularity
+    wanted = (
+        BY_FILE if most > MOST_FILES_TOGETHER else BY_PARTITION if most <= MOST_FILES_TOGETHER // 2 else granularity
+    )
     where = " in a partition" if found.parts else ""
     return None if wanted == granularity else Due(DELETES, f"{most} data files{where}")
 

@@ -6,13 +6,12 @@ from datetime import UTC, datetime
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 
-from pipelines.catalog import Lake, optional_columns
-from pipelines.deadletters import NAMESPACE
-from pipelines.frames import given
+from pipelines.lake.catalog import Lake, optional_columns
+from pipelines.lake.names import MAINTENANCE, MAINTENANCE_REQUESTS, NAMESPACE
 from pipelines.maintenance.keeper import Task
 from pipelines.maintenance.plan import Asked, Due
+from pipelines.spark.dataframes import from_rows
 
-HISTORY, REQUESTS = "maintenance", "maintenance_requests"
 PATIENCE_MINUTES = 60
 # The task of the row that ends what was done for a request.
 ANSWERED = "answered"
@@ -56,10 +55,10 @@ class Record:
         """Write what is new, in one commit. Raises what Spark raises; the rows are kept then."""
         if not self._rows:
             return
-        if self._lake.table(NAMESPACE, HISTORY) is None:
-            self._lake.create(NAMESPACE, HISTORY, HISTORY_SCHEMA, {"comment": "What was done to keep tables small"})
-        rows = given(self._session, self._rows, _COLUMNS).coalesce(1)
-        rows.writeTo(f"lake.{NAMESPACE}.{HISTORY}").append()
+        if self._lake.table(NAMESPACE, MAINTENANCE) is None:
+            self._lake.create(NAMESPACE, MAINTENANCE, HISTORY_SCHEMA, {"comment": "What was done to keep tables small"})
+        rows = from_rows(self._session, self._rows, _COLUMNS).coalesce(1)
+        rows.writeTo(f"lake.{NAMESPACE}.{MAINTENANCE}").append()
         self._rows.clear()
 
 
@@ -83,13 +82,13 @@ class Requests:
 
     def refresh(self) -> None:
         """Look again, if anything has come since. What was asked long ago is left alone."""
-        table = self._lake.table(NAMESPACE, REQUESTS)
+        table = self._lake.table(NAMESPACE, MAINTENANCE_REQUESTS)
         if table is None or table.snapshot_id == self._seen:
             return
         asked = self._session.table(table.sql_name).where(
             f"at > current_timestamp() - interval {PATIENCE_MINUTES} minutes"
         )
-        if (done := self._lake.table(NAMESPACE, HISTORY)) is not None:
+        if (done := self._lake.table(NAMESPACE, MAINTENANCE)) is not None:
             history = (
                 self._session.table(done.sql_name).where(F.col("task") == ANSWERED).select(F.col("request").alias("id"))
             )

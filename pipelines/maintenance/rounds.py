@@ -7,24 +7,24 @@ from collections.abc import Callable, Mapping
 from pyspark.sql import SparkSession
 from structlog.stdlib import BoundLogger
 
-from pipelines import actions, deadletters, resyncs
-from pipelines.catalog import Lake
-from pipelines.checks import record as checks
-from pipelines.deadletters import NAMESPACE
+from pipelines.dead_letters.store import tell_positions
 from pipelines.errors import in_a_line
-from pipelines.iceberg import LakeTable
+from pipelines.lake import names
+from pipelines.lake.catalog import Lake
+from pipelines.lake.names import CHECK_TABLES, DEAD_LETTERS, MAINTENANCE, MAINTENANCE_REQUESTS, NAMESPACE, RESYNCS
+from pipelines.lake.table import LakeTable
 from pipelines.maintenance.keeper import Keeper
 from pipelines.maintenance.plan import PURGE, Asked, Due
-from pipelines.maintenance.policy import own_upkeep
-from pipelines.maintenance.record import HISTORY, REQUESTS, Record, Request, Requests
+from pipelines.maintenance.record import Record, Request, Requests
 from pipelines.maintenance.work import Done
-from pipelines.spec import Specs
-from pipelines.table import TableMirror
+from pipelines.mirror.table.mirror import TableMirror
+from pipelines.specs.load import Specs
+from pipelines.specs.upkeep import own_upkeep
 
 # How many commits a table is looked at after; after how many it is even if the mirror has no time to spare.
 SOON, OVERDUE = 5, 12
 # The mirror's own, which are only ever appended to. (The verifier keeps its own small.)
-OWN_TABLES = (deadletters.TABLE, actions.TABLE, resyncs.TABLE, HISTORY, REQUESTS, *checks.TABLES)
+OWN_TABLES = (DEAD_LETTERS, names.DEAD_LETTER_ACTIONS, RESYNCS, MAINTENANCE, MAINTENANCE_REQUESTS, *CHECK_TABLES)
 LOOK_EVERY_SECONDS, WRITE_EVERY_SECONDS, ASK_EVERY_SECONDS = 600.0, 60.0, 5.0
 
 
@@ -116,8 +116,8 @@ class Maintenance:
         keeper = self._keepers.setdefault(name, Keeper(own_upkeep(self._specs.default_upkeep)))
 
         def tell() -> None:
-            if name == deadletters.TABLE and table is not None:
-                deadletters.tell_positions(table)
+            if name == DEAD_LETTERS and table is not None:
+                tell_positions(table)
 
         for due in keeper.due(table, self._session, asked):
             self._do(keeper, due, table, full_name, asked_by, tell if due.task == PURGE else lambda: None)

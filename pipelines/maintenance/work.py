@@ -9,15 +9,15 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from pipelines import deleting
-from pipelines.arrange import sort_order
-from pipelines.catalog import READING
 from pipelines.failpoints import failpoint
-from pipelines.iceberg import LakeTable, strings
-from pipelines.layout import BY_FILE, GRANULARITY, TOGETHER, Term
+from pipelines.lake import file_deletion as deleting
+from pipelines.lake.partitioning import sort_order
+from pipelines.lake.properties import BY_FILE, BY_PARTITION, DELETE_GRANULARITY, PURGED, READING
+from pipelines.lake.table import LakeTable, strings
 from pipelines.maintenance.health import MIB, Health
-from pipelines.maintenance.plan import HOUR, PURGED, keeps_since, tag
-from pipelines.maintenance.policy import Upkeep
+from pipelines.maintenance.plan import HOUR, keeps_since, tag
+from pipelines.specs.layout import Term
+from pipelines.specs.upkeep import Upkeep
 
 # So much is written anew at once of files that are as large as they shall be, so that a batch doesn't wait for long:
 # what is left is the next compaction's. So much where a backlog has just come in, since nobody waits for the next batch
@@ -144,7 +144,7 @@ def _drop_useless_deletes(session: SparkSession, table: LakeTable) -> int:
 
 def lay_out_deletes(session: SparkSession, table: LakeTable) -> Done:
     """From now on the positions of deleted rows are kept the other way, and those that there are from now on, too."""
-    table.set_properties({GRANULARITY: BY_FILE if table.deletes_together else TOGETHER})
+    table.set_properties({DELETE_GRANULARITY: BY_FILE if table.deletes_together else BY_PARTITION})
     table.refresh()
     return _rewritten_deletes(session, table, {"rewrite-all": "true"})
 

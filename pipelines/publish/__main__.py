@@ -16,15 +16,15 @@ from requests.exceptions import RequestException
 from structlog.stdlib import BoundLogger
 
 from pipelines.errors import PipelineError, in_a_line
-from pipelines.leaks import Leaks, settle
 from pipelines.log import json_log
-from pipelines.protect import Vault
-from pipelines.protected import keys_for
+from pipelines.protection.columns import keys_for
+from pipelines.protection.functions import Vault
 from pipelines.publish.dataset import Dataset
 from pipelines.publish.refresh import Refresher
 from pipelines.publish.settings import PublishSettings
 from pipelines.publish.withdraw import open_catalog, withdraw
-from pipelines.session import leave, start_session
+from pipelines.spark.leaks import Leaks, freeze_modules
+from pipelines.spark.session import leave, start_session
 from quality import odcs
 from quality.errors import ContractError
 
@@ -53,7 +53,7 @@ def main() -> int:
         spark.sparkContext.setLogLevel("WARN")
         leaks = Leaks(spark._jvm, log)
         refresher = Refresher(spark, settings.published, None if keys is None else Vault.of(spark, keys))
-        settle()
+        freeze_modules()
     else:
         log.info("nothing_to_publish")
     alive, trouble = settings.state_dir / "alive", dict[str, str]()

@@ -9,21 +9,18 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from pipelines import evolve
-from pipelines.describe import comment_of
 from pipelines.errors import StopPipeline
-from pipelines.fold import RECORD
-from pipelines.iceberg import LakeTable
-from pipelines.keys import place_of
-from pipelines.maintenance.plan import PURGED
-from pipelines.protect import Vault, has_text, mask, text_of
-from pipelines.protected import KEYED
+from pipelines.evolve.describe import comment_of
+from pipelines.lake.names import lake_namespace
+from pipelines.lake.properties import PUBLISHED_DEFINITION, PUBLISHED_OF, PUBLISHED_PROTECTED, PUBLISHED_ROLE, PURGED
+from pipelines.lake.table import LakeTable
+from pipelines.protection.columns import KEYED
+from pipelines.protection.crypto import place_of
+from pipelines.protection.functions import Vault, has_text, mask, text_of
+from pipelines.schema.technical import RECORD
 from quality.audience import Audience
 from quality.contract import Contract
 
-OF, ROLE, DEFINITION = "lakehouse.published-of", "lakehouse.published-role", "lakehouse.published-definition"
-# Column to what was done to its values, as JSON.
-MASKED = "lakehouse.published-protected"
 # Of the record that wrote a row there is one row at most, in the table and here.
 TECHNICAL = (*RECORD, "_committed_at")
 
@@ -40,7 +37,7 @@ class Dataset:
     def mirrored(self) -> tuple[str, str]:
         """Namespace and name of the table in the lake."""
         schema, name = self.contract.table
-        return evolve.lake_namespace(self.source, schema), name
+        return lake_namespace(self.source, schema), name
 
     @property
     def name(self) -> tuple[str, str]:
@@ -83,7 +80,8 @@ class Dataset:
         done: Mapping[str, Any] = {name: how for name, how in self.audience.columns.items() if how}
         of = ".".join(self.mirrored)
         return {
-            OF: of, ROLE: self.audience.role, DEFINITION: definition, MASKED: json.dumps(done),
+            PUBLISHED_OF: of, PUBLISHED_ROLE: self.audience.role, PUBLISHED_DEFINITION: definition,
+            PUBLISHED_PROTECTED: json.dumps(done),
             "comment": f"What {self.audience.role} is shown of {of}.", PURGED: table.properties.get(PURGED, ""),
         }  # fmt: skip
 

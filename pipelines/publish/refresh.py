@@ -12,19 +12,19 @@ from functools import partial
 
 from pyspark.sql import DataFrame, SparkSession
 
-from pipelines import ledger
-from pipelines.catalog import TABLE_PROPERTIES, Lake
-from pipelines.deleting import expire
-from pipelines.describe import comment
-from pipelines.fold import RECORD
-from pipelines.iceberg import LakeTable
-from pipelines.identifiers import literal, quote, quote_path
-from pipelines.merge import commit
-from pipelines.protect import Vault
-from pipelines.publish.dataset import DEFINITION, TECHNICAL, Dataset
-from pipelines.session import CATALOG
+from pipelines.evolve.describe import comment
+from pipelines.lake.catalog import Lake
+from pipelines.lake.commit import commit
+from pipelines.lake.file_deletion import expire
+from pipelines.lake.properties import PUBLISHED_DEFINITION, PUBLISHED_SNAPSHOT, TABLE_PROPERTIES
+from pipelines.lake.table import LakeTable
+from pipelines.ledger.entries import OFFSETS
+from pipelines.protection.functions import Vault
+from pipelines.publish.dataset import TECHNICAL, Dataset
+from pipelines.schema.technical import RECORD
+from pipelines.spark.session import CATALOG
+from pipelines.sql import literal, quote, quote_path
 
-SNAPSHOT = "lakehouse.published-snapshot"
 # Files of a dataset beyond which it is rewritten; how long its history is kept then.
 MOST_FILES, MOST_DELETES, KEPT = 32, 16, timedelta(days=1)
 
@@ -59,7 +59,7 @@ class Refresher:
         if table is None or table.snapshot_id is None:
             return None
         definition = dataset.definition(table, self.vault)
-        if has is not None and has.properties.get(DEFINITION) == definition:
+        if has is not None and has.properties.get(PUBLISHED_DEFINITION) == definition:
             reached = published(has)
             if reached == table.snapshot_id:
                 return None
@@ -121,7 +121,9 @@ class Refresher:
 
 def published(has: LakeTable) -> int | None:
     """Of which snapshot of its table a dataset is."""
-    return next((int(summary[SNAPSHOT]) for summary in has.summaries() if SNAPSHOT in summary), None)
+    return next(
+        (int(summary[PUBLISHED_SNAPSHOT]) for summary in has.summaries() if PUBLISHED_SNAPSHOT in summary), None
+    )
 
 
 def _ago(kept: timedelta) -> int:
@@ -130,7 +132,7 @@ def _ago(kept: timedelta) -> int:
 
 
 def _summary(table: LakeTable) -> dict[str, str]:
-    return {SNAPSHOT: str(table.snapshot_id)}
+    return {PUBLISHED_SNAPSHOT: str(table.snapshot_id)}
 
 
 def _only_changes(table: LakeTable, since: int) -> bool:
@@ -140,7 +142,7 @@ def _only_changes(table: LakeTable, since: int) -> bool:
     snapshot = table.java.currentSnapshot()
     while snapshot is not None and int(snapshot.snapshotId()) != since:
         summary = dict(snapshot.summary())
-        if ledger.OFFSETS not in summary and str(snapshot.operation()) != "replace":
+        if OFFSETS not in summary and str(snapshot.operation()) != "replace":
             return False
         parent = snapshot.parentId()
         snapshot = None if parent is None else table.java.snapshot(parent)

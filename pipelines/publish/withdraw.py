@@ -5,7 +5,8 @@ from collections.abc import Iterable, Iterator
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import NoSuchTableError
 
-from pipelines.publish.dataset import OF, Dataset
+from pipelines.lake.properties import PUBLISHED_OF
+from pipelines.publish.dataset import Dataset
 from pipelines.publish.settings import PublishSettings
 
 
@@ -28,7 +29,7 @@ def withdraw(catalog: Catalog, source: str, shown: Iterable[Dataset]) -> Iterato
             if identifier in kept:
                 continue
             try:
-                if OF in catalog.load_table(identifier).properties:
+                if PUBLISHED_OF in catalog.load_table(identifier).properties:
                     catalog.purge_table(identifier)
                     yield ".".join(identifier)
             except NoSuchTableError:

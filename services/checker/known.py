@@ -12,8 +12,7 @@ from pyiceberg.expressions import BooleanExpression, GreaterThanOrEqual, In
 from pyiceberg.schema import Schema
 from pyiceberg.types import BooleanType, NestedField, StringType, TimestamptzType
 
-from pipelines.checks.record import REQUESTS, RESULTS, RUNS
-from pipelines.deadletters import NAMESPACE
+from pipelines.lake.names import CHECK_REQUESTS, CHECK_RUNS, CHECKS, NAMESPACE
 from services.verify.lake import own_table
 
 # What was asked earlier than this ago, nobody waits for any more.
@@ -108,7 +107,7 @@ def with_results(catalog: Catalog, runs: Iterable[KnownRun]) -> list[KnownRun]:
     runs = list(runs)
     found: dict[str, list[KnownResult]] = {run.run: [] for run in runs}
     if runs:
-        for row in _rows(catalog, RESULTS, _RESULT, In(term="run", literals=set(found))):
+        for row in _rows(catalog, CHECKS, _RESULT, In(term="run", literals=set(found))):
             found[row["run"]].append(KnownResult(**{n: row[n] for n in KnownResult.__dataclass_fields__}))
     return [KnownRun(**{**vars(run), "results": tuple(found[run.run])}) for run in runs]
 
@@ -119,7 +118,7 @@ def ask(catalog: Catalog, tables: Iterable[str], full: bool) -> list[Request]:
     if requests:
         now = datetime.now(UTC)
         catalog.create_namespace_if_not_exists(NAMESPACE)
-        table = catalog.create_table_if_not_exists((NAMESPACE, REQUESTS), _REQUEST)
+        table = catalog.create_table_if_not_exists((NAMESPACE, CHECK_REQUESTS), _REQUEST)
         table.append(pa.Table.from_pylist([{**vars(request), "at": now} for request in requests], _ARROW))
     return requests
 
@@ -127,26 +126,26 @@ def ask(catalog: Catalog, tables: Iterable[str], full: bool) -> list[Request]:
 def open_requests(catalog: Catalog) -> list[Request]:
     """What was asked lately and has no answer yet."""
     since = (datetime.now(UTC) - PATIENCE).isoformat()
-    rows = list(_rows(catalog, REQUESTS, ("id", "table", "full"), GreaterThanOrEqual(term="at", value=since)))
+    rows = list(_rows(catalog, CHECK_REQUESTS, ("id", "table", "full"), GreaterThanOrEqual(term="at", value=since)))
     done = {run.request for run in answers(catalog, [row["id"] for row in rows])} if rows else set()
     return [Request(**row) for row in rows if row["id"] not in done]
 
 
 def requested(catalog: Catalog) -> int | None:
     """The newest snapshot of what is asked: another one, if something came since."""
-    table = own_table(catalog, REQUESTS)
+    table = own_table(catalog, CHECK_REQUESTS)
     snapshot = table.current_snapshot() if table is not None else None
     return snapshot.snapshot_id if snapshot is not None else None
 
 
 def document(catalog: Catalog, runs: Iterable[str]) -> Mapping[str, str]:
     """Run to Great Expectations' own result, as JSON."""
-    rows = _rows(catalog, RUNS, ("run", "document"), In(term="run", literals=set(runs)))
+    rows = _rows(catalog, CHECK_RUNS, ("run", "document"), In(term="run", literals=set(runs)))
     return {row["run"]: row["document"] for row in rows if row["document"]}
 
 
 def _runs(catalog: Catalog, where: BooleanExpression | None) -> Iterator[KnownRun]:
-    for row in _rows(catalog, RUNS, RUN, where):
+    for row in _rows(catalog, CHECK_RUNS, RUN, where):
         yield KnownRun(**row)
 
 

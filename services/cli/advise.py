@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
+from pipelines.lake.properties import SOURCE_SCHEMA, SOURCE_TABLE
 from services.cli.output import expected_errors, out, print_json
 from services.cli.tables import AsJson, named
 from services.layout.advise import Advice, advise
@@ -47,7 +48,7 @@ def advise_table(
     for advice in found:
         grid.add_row(f"{advice.part}: {advice.term}", advice.why, f"{advice.now:.0%}", f"{advice.then:.1%}")
     out.print(grid)
-    source = f"{table.properties['lakehouse.source-schema']}.{table.properties['lakehouse.source-table']}"
+    source = f"{table.properties[SOURCE_SCHEMA]}.{table.properties[SOURCE_TABLE]}"
     out.print(f"In pipelines/specs/{table.name()[-1]}.yaml, read when the mirror starts (`make up`):\n",
               f"  table: {source}\n  layout: {_yaml(found)}", sep="\n", markup=False, highlight=False)  # fmt: skip
 

@@ -8,7 +8,8 @@ import psycopg
 import typer
 from rich.table import Table
 
-from pipelines import spec
+from pipelines.lake.properties import SOURCE_SCHEMA, SOURCE_TABLE
+from pipelines.specs.load import load_specs
 from quality import odcs
 from quality.contract import Contract
 from services.cli.output import CHECK_FAILED, UNUSABLE, expected_errors, fail, out, print_json
@@ -63,7 +64,7 @@ def init(
     """Write a draft."""
     with expected_errors(as_json):
         settings = StackSettings.load()
-        specs = spec.load()
+        specs = load_specs()
         with _source(settings) as connection:
             found = _described(settings, connection, table)
         path = folder / f"{found.schema}.{found.name}.yaml"
@@ -108,7 +109,7 @@ def diff(
     with expected_errors(as_json):
         settings = StackSettings.load()
         lake = {
-            (str(t.properties.get("lakehouse.source-schema")), str(t.properties.get("lakehouse.source-table"))): t
+            (str(t.properties.get(SOURCE_SCHEMA)), str(t.properties.get(SOURCE_TABLE))): t
             for t in tables(open_catalog(settings), settings)
         }
         found = []

@@ -5,8 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
-from pipelines.actions import DISCARDED, REPLAYED
-from pipelines.avro import Undecodable
+from pipelines.dead_letters.actions import DISCARDED, REPLAYED
+from pipelines.kafka.avro import Undecodable
 from services.cli import dlq_actions
 from services.cli.letters import Key, Reason, Since, Topic, parse_position, print_letters, wanted
 from services.cli.output import CHECK_FAILED, UNUSABLE, expected_errors, fail, out, print_json

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from pipelines.actions import DISCARDED
+from pipelines.dead_letters.actions import DISCARDED
 from services.audit import audited
 from services.cli.letters import Key, Positions, Reason, Since, Topic, print_letters, wanted
 from services.cli.output import CHECK_FAILED, UNUSABLE, Because, expected_errors, fail, out, print_json

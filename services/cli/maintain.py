@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from pipelines import spec
 from pipelines.maintenance.plan import Asked
+from pipelines.specs.load import load_specs
 from services.audit import audited
 from services.cli.output import (
     CHECK_FAILED,
@@ -60,7 +60,7 @@ def maintain(
     with expected_errors(as_json), progress(not as_json) as on_progress:
         settings = StackSettings.load()
         catalog = open_catalog(settings)
-        found = needs(catalog, settings, spec.load(), names or ())
+        found = needs(catalog, settings, load_specs(), names or ())
         answers = None
         if not dry_run:
             chosen = [need.table for need in found if need.due or asked is not Asked.DUE]

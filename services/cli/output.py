@@ -17,7 +17,7 @@ from requests.exceptions import RequestException
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from pipelines.spec import SpecError
+from pipelines.specs.load import SpecError
 from quality.errors import ContractError
 from services.errors import LakehouseError
 from services.postgres import said

@@ -6,13 +6,13 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
+from pipelines.lake.properties import SCHEMA_HISTORY
 from services.cli.output import expected_errors, out, print_json
 from services.cli.tables import named
 from services.verify.settings import StackSettings
 
 app = typer.Typer(help="Schemas of the lake's tables.", no_args_is_help=True, rich_markup_mode="markdown")
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
-HISTORY = "lakehouse.schema-history"
 
 HISTORY_HELP = """Show each change of a table's schema: when and where in the source's log, and what was done.
 
@@ -48,7 +48,7 @@ def entries(properties: dict[str, str]) -> list[dict[str, Any]]:
     """The changes that a table's properties tell of, oldest first; ``lsn`` as PostgreSQL prints it."""
     return [
         {"at": entry.get("at"), "lsn": _lsn(entry.get("lsn")), "done": entry["changes"]}
-        for entry in json.loads(properties.get(HISTORY, "[]"))
+        for entry in json.loads(properties.get(SCHEMA_HISTORY, "[]"))
     ]
 
 

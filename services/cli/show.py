@@ -8,7 +8,7 @@ import typer
 from pyiceberg.table import Table as LakeTable
 from rich.table import Table
 
-from pipelines import spec
+from pipelines.specs.load import load_specs
 from services.checker.known import KnownRun, newest
 from services.cli.output import age, expected_errors, out, print_json, size
 from services.cli.tables import AsJson, TableFacts, facts, lags, named, through, verified
@@ -144,12 +144,12 @@ def _terms(terms: tuple[str, ...] | None) -> str:
 def _asked(table: LakeTable) -> float | None:
     """How fresh its spec wants a table, in seconds; None for a table that isn't a mirror."""
     source = source_of(table)
-    return None if source is None else spec.load().freshness(*source)
+    return None if source is None else load_specs().freshness(*source)
 
 
 def _health(table: LakeTable) -> tuple[Condition | None, list[str]]:
     """A table's condition, and what of it is an alert; None for a table that isn't a mirror."""
-    specs, source = spec.load(), source_of(table)
+    specs, source = load_specs(), source_of(table)
     if source is None:
         return None, []
     found = condition(table, need_of(table, specs))

@@ -14,6 +14,7 @@ from pyiceberg.table import Table as LakeTable
 from pyiceberg.types import TimestamptzType
 from rich.table import Table
 
+from pipelines.lake.properties import KEY_COLUMNS, SOURCE_SCHEMA, SOURCE_TABLE, TOPIC
 from services.cli.output import UNUSABLE, age, expected_errors, fail, out, print_json, size
 from services.verifier import record
 from services.verifier.rounds import TableState
@@ -60,15 +61,15 @@ def facts(table: LakeTable, lags: Offsets, held: Mapping[str, str], known: Mappi
     summary = snapshot.summary.additional_properties if snapshot and snapshot.summary else {}
     number = {name: int(summary.get(f"total-{name}", 0)) for name in
               ("records", "position-deletes", "data-files", "delete-files", "files-size")}  # fmt: skip
-    topic = properties.get("lakehouse.topic")
+    topic = properties.get(TOPIC)
     lag = sum(count for (name, _), count in lags.items() if name == topic)
-    key = json.loads(properties.get("lakehouse.key-columns", "[]"))
-    source = properties.get("lakehouse.source-table")
-    state = known.get(f"{properties.get('lakehouse.source-schema')}.{source}")
+    key = json.loads(properties.get(KEY_COLUMNS, "[]"))
+    source = properties.get(SOURCE_TABLE)
+    state = known.get(f"{properties.get(SOURCE_SCHEMA)}.{source}")
     seen = state.verified if state else None
     return TableFacts(
         table=".".join(("lake", *table.name()[-2:])),
-        source_table=source and f"{properties['lakehouse.source-schema']}.{source}",
+        source_table=source and f"{properties[SOURCE_SCHEMA]}.{source}",
         key=key,
         rows=number["records"] - number["position-deletes"],
         data_files=number["data-files"],

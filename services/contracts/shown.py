@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from pyiceberg.table import Table as LakeTable
 
-from pipelines.ledger import BROKEN
-from pipelines.protected import entries
+from pipelines.ledger.entries import BROKEN
+from pipelines.protection.columns import column_protections
 from quality import odcs
 from quality.contract import Contract
 from services.contracts.diff import in_lake
@@ -45,7 +45,7 @@ def promise(
 
 def protections(table: LakeTable) -> dict[str, str]:
     """Column to what was done to its values, of those that the table's rows don't have as the source has them."""
-    return {name: entry.how for name, entry in entries(table.properties).items()}
+    return {name: entry.how for name, entry in column_protections(table.properties).items()}
 
 
 def broken_rows(table: LakeTable) -> dict[str, int]:

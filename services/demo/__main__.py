@@ -17,7 +17,7 @@ from pyiceberg.table import Table as LakeTable
 from rich.console import Console
 from rich.table import Table
 
-from pipelines.kafka import client_config
+from pipelines.kafka.client import client_config
 from services.demo.freshness import Freshness, freshness
 from services.demo.shop import Traffic, load
 from services.demo.watch import Watch, follow

@@ -14,7 +14,7 @@ from statistics import quantiles
 
 from pyiceberg.table import Table
 
-from pipelines import ledger
+from pipelines.ledger.entries import OFFSETS
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def _commits(table: Table) -> dict[int, tuple[list[int], list[float]]]:
     spans: dict[int, list[tuple[int, float]]] = {}
     for snapshot in table.snapshots():
         summary = snapshot.summary.additional_properties if snapshot.summary else {}
-        for partition, (first, _) in json.loads(summary.get(ledger.OFFSETS, "{}")).items():
+        for partition, (first, _) in json.loads(summary.get(OFFSETS, "{}")).items():
             spans.setdefault(int(partition), []).append((first, snapshot.timestamp_ms / 1000))
     return {p: ([s[0] for s in sorted(found)], [s[1] for s in sorted(found)]) for p, found in spans.items()}
 

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
+from pipelines.lake.properties import TOPIC
 from services.verify.errors import StackError
 from services.verify.lake import open_catalog, tables
 from services.verify.offsets import Offsets, behind
@@ -78,7 +79,7 @@ class Watch:
             if snapshot is not None and snapshot.summary is not None:
                 total = snapshot.summary.additional_properties
                 rows = int(total.get("total-records", 0)) - int(total.get("total-position-deletes", 0))
-                yield table.properties.get("lakehouse.topic", ""), rows
+                yield table.properties.get(TOPIC, ""), rows
 
 
 def follow(watch: Watch, console: Console, title: str, going: Callable[[], bool]) -> None:

@@ -14,13 +14,14 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.types import IntegerType, LongType, NestedField, StringType, TimestamptzType
 
-from pipelines.actions import ACCEPTED, CLOSED, NAMESPACE, REPLAYED, REPLAYING, TABLE
-from pipelines.avro import Decoder, Undecodable
-from pipelines.keys import Keys, Unreadable
-from pipelines.letters import opened, sealed_by
+from pipelines.dead_letters.actions import ACCEPTED, CLOSED, REPLAYED, REPLAYING
+from pipelines.kafka.avro import Decoder, Undecodable
+from pipelines.lake.names import DEAD_LETTER_ACTIONS, NAMESPACE
+from pipelines.protection.crypto import ProtectionKeys, Unreadable
+from pipelines.protection.letters import opened, sealed_by
 from services.verify.lake import dead_letters
 
-ACTIONS = (NAMESPACE, TABLE)
+ACTIONS = (NAMESPACE, DEAD_LETTER_ACTIONS)
 OPEN = "open"
 CLOSING = In(term="action", literals=CLOSED)
 POSITION = ("topic", "partition", "offset")
@@ -66,7 +67,7 @@ class Letters:
     sealed letters are opened with; without them these stay as they are.
     """
 
-    def __init__(self, catalog: Catalog, keys: Keys | None = None) -> None:
+    def __init__(self, catalog: Catalog, keys: ProtectionKeys | None = None) -> None:
         self._catalog, self._keys = catalog, keys
         self._table = dead_letters(catalog)
 
@@ -138,7 +139,7 @@ class Letters:
         return {position(row): row for row in rows.sort_by("at").to_pylist()}
 
 
-def unsealed(letter: Letter, keys: Keys | None) -> Letter:
+def unsealed(letter: Letter, keys: ProtectionKeys | None) -> Letter:
     """A letter as it was, if it is sealed and these keys open it. ``sealed``: None: it never was; True: it still is;
     False: it isn't any more.
     """

@@ -9,16 +9,17 @@ from collections.abc import Iterable
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
-from pipelines.avro import Decoder
-from pipelines.deadletters import TOPIC
-from pipelines.kafka import REPLAYED_FROM, ask, client_config
+from pipelines.dead_letters.store import DEAD_LETTER_TOPIC
+from pipelines.kafka.avro import Decoder
+from pipelines.kafka.client import ask, client_config
+from pipelines.kafka.wire import REPLAYED_FROM
 from services.dlq.letters import LISTED, Letter, Letters, Wanted, position
 from services.errors import LakehouseError
 from services.verify.errors import Unreachable
 
 # The consumer group whose offset's metadata is the number of the last replay that was done.
 GROUP = "lakehouse.replay"
-MARK = (TOPIC, 0)
+MARK = (DEAD_LETTER_TOPIC, 0)
 TRANSACTIONAL_ID = "lakehouse-replay"
 SECONDS = 60
 WHOLE = (*LISTED, "key", "value", "headers")

@@ -16,12 +16,14 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
-from pipelines import spec
-from pipelines.actions import ERASED
-from pipelines.deadletters import NAMESPACE, TOPIC
-from pipelines.deadletters import TABLE as LETTERS
-from pipelines.maintenance.plan import PURGED, Asked
-from pipelines.maintenance.policy import Upkeep, own_upkeep
+from pipelines.dead_letters.actions import ERASED
+from pipelines.dead_letters.store import DEAD_LETTER_TOPIC
+from pipelines.lake.names import DEAD_LETTERS as LETTERS
+from pipelines.lake.names import NAMESPACE, VERIFICATION
+from pipelines.lake.properties import PURGED
+from pipelines.maintenance.plan import Asked
+from pipelines.specs.load import load_specs
+from pipelines.specs.upkeep import Upkeep, own_upkeep
 from services.dlq.letters import Letters
 from services.erase import files, letters, published
 from services.erase.copy import Copy
@@ -75,7 +77,7 @@ class Erasure:
         self._topics = Topics(self.settings.kafka_bootstrap)
         decoder = Decoder(self.settings.schema_registry_url)
         self._sorting = Sorting(self.subject, decoder, self.settings.protection_keys, self.doubtful)
-        self._specs = spec.load()
+        self._specs = load_specs()
 
     def look(self) -> list[Copy]:
         """Where there are copies, and nothing else. Raises what reaching the servers raises."""
@@ -89,7 +91,7 @@ class Erasure:
         return [
             Copy(pinned.source_name, "rows", there, there == 0),
             Copy(f"topic {pinned.topic}", "records, of all rows", records, records == 0),
-            Copy(f"topic {TOPIC}", "letters", in_topic, in_topic == 0),
+            Copy(f"topic {DEAD_LETTER_TOPIC}", "letters", in_topic, in_topic == 0),
             Copy(f"lake.{NAMESPACE}.{LETTERS}", "letters", len(found.about), not found.about, None, _unreadable(found)),
             Copy(pinned.full_name, "data files", holding, holding == 0),
             *(Copy(full_name(dataset), "datasets", 1, False) for dataset in self._published()),
@@ -173,12 +175,16 @@ class Erasure:
 
     def _letters_topic(self) -> Copy:
         last = {partition: offset + 1 for partition, offset in self._letters_in_topic()}
-        gone = self._topics.delete(TOPIC, last) if last else 0
-        return self._copy_of_topic(TOPIC, gone, f"older letters among them, which lake.{NAMESPACE}.{LETTERS} has")
+        gone = self._topics.delete(DEAD_LETTER_TOPIC, last) if last else 0
+        return self._copy_of_topic(
+            DEAD_LETTER_TOPIC, gone, f"older letters among them, which lake.{NAMESPACE}.{LETTERS} has"
+        )
 
     def _letters_in_topic(self) -> Iterator[tuple[int, int]]:
         """Partition and offset of the letters about the row."""
-        for partition, offset, letter in letters.in_topic(self.settings.kafka_bootstrap, self._topics.held(TOPIC)):
+        for partition, offset, letter in letters.in_topic(
+            self.settings.kafka_bootstrap, self._topics.held(DEAD_LETTER_TOPIC)
+        ):
             if self._sorting.sort([letter]).about:
                 yield partition, offset
 
@@ -208,7 +214,7 @@ class Erasure:
 
     def _verification(self) -> Copy:
         """Keys of rows that differed."""
-        name, table = f"lake.{NAMESPACE}.{verification.VERIFICATION[1]}", own_table(self.catalog, "verification")
+        name, table = f"lake.{NAMESPACE}.{VERIFICATION}", own_table(self.catalog, VERIFICATION)
         if table is None:
             return Copy(name, "snapshots", 0, True)
         gone = verification.forget_older(table)

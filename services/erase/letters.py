@@ -9,8 +9,8 @@ import duckdb
 from pyiceberg.expressions import And, EqualTo, Or
 from pyiceberg.table import Table
 
-from pipelines.deadletters import HEADER_PREFIX, TOPIC
-from pipelines.keys import Keys
+from pipelines.dead_letters.store import DEAD_LETTER_TOPIC, HEADER_PREFIX
+from pipelines.protection.crypto import ProtectionKeys
 from services.dlq.letters import POSITION, Letter, Position, position, unsealed
 from services.erase.files import Stored
 from services.erase.subject import Subject
@@ -31,7 +31,7 @@ class Sorted:
 class Sorting:
     """Tells which letters are about a row. ``doubtful``: those too of which nobody can tell."""
 
-    def __init__(self, subject: Subject, decoder: Decoder, keys: Keys | None, doubtful: bool = False) -> None:
+    def __init__(self, subject: Subject, decoder: Decoder, keys: ProtectionKeys | None, doubtful: bool = False) -> None:
         self._subject, self._decoder, self._keys, self._doubtful = subject, decoder, keys, doubtful
 
     def sort(self, letters: Iterable[Letter]) -> Sorted:
@@ -92,7 +92,7 @@ def remove(table: Table, positions: Iterable[Position]) -> None:
 
 def in_topic(bootstrap: str, ranges: dict[int, tuple[int, int]]) -> Iterator[tuple[int, int, Letter]]:
     """The letters in the topic of dead letters, each with the partition and offset that it has there."""
-    for message in read_range(bootstrap, TOPIC, ranges):
+    for message in read_range(bootstrap, DEAD_LETTER_TOPIC, ranges):
         headers: Any = message.headers() or []
         told: list[tuple[str, Any]] = list(headers)
         # What said where a letter is from was added last; a letter's own headers may have such names, too.

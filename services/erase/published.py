@@ -6,7 +6,7 @@ from pyarrow.fs import S3FileSystem
 from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.table import Table
 
-from pipelines.maintenance.plan import PURGED
+from pipelines.lake.properties import PURGED
 from services.erase import files
 from services.erase.copy import Copy
 from services.published import full_name

@@ -14,8 +14,8 @@ from psycopg import sql
 from pyiceberg.expressions import And, BooleanExpression, EqualTo
 from pyiceberg.types import DecimalType, IcebergType, IntegerType, LongType, StringType, UUIDType
 
-from pipelines.avro import Decoder, Undecodable
-from pipelines.protected import PROPERTY
+from pipelines.kafka.avro import Decoder, Undecodable
+from pipelines.lake.properties import PROTECTED
 from pipelines.sources.postgres.names import column_name, column_names
 from services.erase.errors import CannotErase
 from services.verify.files import duckdb_type
@@ -40,7 +40,7 @@ class Subject:
         """From ``7`` (a key of one column), or ``column=value,column=value``. Raises CannotErase."""
         values = _parsed(text, table.key)
         has = {field.name: field.field_type for field in table.table.schema().fields}
-        protected = json.loads(table.table.properties.get(PROPERTY, "{}"))
+        protected = json.loads(table.table.properties.get(PROTECTED, "{}"))
         for name, value in values.items():
             if name not in has:
                 raise CannotErase(f"{table.full_name} has no column {name}: it has {', '.join(has)}.")

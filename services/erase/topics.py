@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType  # type: ignore[attr-defined]
 
-from pipelines.kafka import ANSWER_SECONDS, EARLIEST, LATEST, ask, client_config, list_offsets
+from pipelines.kafka.client import ANSWER_SECONDS, EARLIEST, LATEST, ask, client_config, list_offsets
 from services.erase.errors import CannotErase
 from services.verify.errors import Unreachable
 

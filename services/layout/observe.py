@@ -10,6 +10,7 @@ from typing import Any
 from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, EqualTo, GreaterThanOrEqual
 from pyiceberg.table import Table
 
+from pipelines.lake.properties import KEY_COLUMNS
 from services.verify.errors import CannotVerify
 from services.verify.lake import lineage
 
@@ -55,7 +56,7 @@ def observe(table: Table, where: Iterable[str]) -> Observed:
         raise CannotVerify(f"{'.'.join(table.name()[-2:])} has no column {', '.join(unknown)}. Its columns: {known}.")
     snapshot = table.current_snapshot()
     summary = snapshot.summary.additional_properties if snapshot and snapshot.summary else {}
-    key = tuple(json.loads(table.properties.get("lakehouse.key-columns", "[]")))
+    key = tuple(json.loads(table.properties.get(KEY_COLUMNS, "[]")))
     files = int(summary.get("total-data-files", 0))
     found = Observed(int(summary.get("total-records", 0)), int(summary.get("total-files-size", 0)), files, key)
     if not files:

@@ -2,8 +2,8 @@
 
 from pyiceberg.table import Table
 
-from pipelines import spec
-from pipelines.layout import Layout, Term
+from pipelines.specs.layout import Layout, Term
+from pipelines.specs.load import load_specs
 from services.maintain.tables import source_of
 
 
@@ -16,4 +16,4 @@ def layout_of(table: Table) -> Layout:
         if str(field.transform) != "void"
     )
     source = source_of(table)
-    return Layout(partition=terms, sort=() if source is None else spec.load().layout(*source).sort or ())
+    return Layout(partition=terms, sort=() if source is None else load_specs().layout(*source).sort or ())

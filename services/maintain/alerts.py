@@ -8,7 +8,7 @@ from pyiceberg.table.snapshots import Operation
 
 from pipelines.maintenance.health import MIB
 from pipelines.maintenance.plan import COMPACT
-from pipelines.maintenance.policy import Alerts
+from pipelines.specs.upkeep import Alerts
 from services.maintain.tables import Need
 
 FILE_COUNTS = ("file_count", "position_delete_file_count", "equality_delete_file_count")

@@ -13,9 +13,9 @@ from pyiceberg.expressions import In
 from pyiceberg.schema import Schema
 from pyiceberg.types import BooleanType, NestedField, StringType, TimestamptzType
 
-from pipelines.deadletters import NAMESPACE
+from pipelines.lake.names import MAINTENANCE, MAINTENANCE_REQUESTS, NAMESPACE
 from pipelines.maintenance.plan import Asked
-from pipelines.maintenance.record import ANSWERED, HISTORY, REQUESTS
+from pipelines.maintenance.record import ANSWERED
 from services.errors import LakehouseError
 from services.verify.lake import own_table
 from services.verify.progress import OnProgress, Progress, silent
@@ -66,7 +66,7 @@ def ask(
     if not rows:
         return []
     catalog.create_namespace_if_not_exists(NAMESPACE)
-    table = catalog.create_table_if_not_exists((NAMESPACE, REQUESTS), _SCHEMA)
+    table = catalog.create_table_if_not_exists((NAMESPACE, MAINTENANCE_REQUESTS), _SCHEMA)
     with table.update_schema() as update:
         update.union_by_name(_SCHEMA)
     table.append(pa.Table.from_pylist(rows, _ARROW))
@@ -89,7 +89,7 @@ def ask(
 
 
 def _rows(catalog: Catalog, identifiers: list[str]) -> Iterator[dict[str, Any]]:
-    table = own_table(catalog, HISTORY)
+    table = own_table(catalog, MAINTENANCE)
     if table is None:
         return
     rows = table.scan(row_filter=In(term="request", literals=set(identifiers))).to_arrow().to_pylist()

@@ -9,11 +9,10 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table
 from pyiceberg.table.refs import SnapshotRefType
 
-from pipelines.layout import GRANULARITY
-from pipelines.maintenance import plan
+from pipelines.lake.properties import DELETE_GRANULARITY, KEY_COLUMNS, SOURCE_SCHEMA, SOURCE_TABLE
 from pipelines.maintenance.health import MIB, Health, health
-from pipelines.maintenance.plan import Due
-from pipelines.spec import Specs
+from pipelines.maintenance.plan import Due, compaction, counted_columns, deletes, expiry, manifests, statistics
+from pipelines.specs.load import Specs
 from services.verify.errors import CannotVerify
 from services.verify.lake import tables
 from services.verify.settings import StackSettings
@@ -49,9 +48,9 @@ def _called(name: str) -> set[str]:
 def source_of(table: Table) -> tuple[str, str] | None:
     """Schema and name of the table that a lake table mirrors; None: it mirrors none."""
     properties = table.properties
-    if "lakehouse.source-table" not in properties:
+    if SOURCE_TABLE not in properties:
         return None
-    return properties["lakehouse.source-schema"], properties["lakehouse.source-table"]
+    return properties[SOURCE_SCHEMA], properties[SOURCE_TABLE]
 
 
 def need_of(table: Table, specs: Specs) -> Need:
@@ -63,15 +62,15 @@ def need_of(table: Table, specs: Specs) -> Need:
     times = [s.timestamp_ms for s in table.snapshots() if s.snapshot_id not in tagged]
     summary = snapshot.summary.additional_properties if snapshot and snapshot.summary else {}
     parts = table.inspect.partitions().to_pylist() if snapshot and table.spec().fields else []
-    manifests = len(snapshot.manifests(table.io)) if snapshot else 0
-    state = health(summary, len(table.snapshots()), manifests, parts)
-    keys = json.loads(table.properties.get("lakehouse.key-columns", "[]"))
-    counted = plan.counted_columns(keys, specs.layout(*source), table.schema().column_names)
+    listed = len(snapshot.manifests(table.io)) if snapshot else 0
+    state = health(summary, len(table.snapshots()), listed, parts)
+    keys = json.loads(table.properties.get(KEY_COLUMNS, "[]"))
+    counted = counted_columns(keys, specs.layout(*source), table.schema().column_names)
     now = round(time.time() * 1000)
     due = [
-        plan.deletes(state, table.properties.get(GRANULARITY)),
-        plan.compaction(policy, state, 0), plan.manifests(policy, state, 0), plan.expiry(policy, times, now),
-        plan.statistics(policy, state, _counted_at(table), now) if counted else None,
+        deletes(state, table.properties.get(DELETE_GRANULARITY)),
+        compaction(policy, state, 0), manifests(policy, state, 0), expiry(policy, times, now),
+        statistics(policy, state, _counted_at(table), now) if counted else None,
     ] if snapshot else []  # fmt: skip
     cost = state.scan_cost(policy.target_file_mib * MIB)
     return Need(".".join(table.name()[-2:]), state, cost, [task for task in due if task is not None])

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from confluent_kafka.admin import AdminClient
 
-from pipelines.kafka import ANSWER_SECONDS, LATEST, ask, client_config, list_offsets
+from pipelines.kafka.client import ANSWER_SECONDS, LATEST, ask, client_config, list_offsets
 from pipelines.sources.postgres.capture import NOTIFICATIONS
 from services.verify.settings import StackSettings
 from services.verify.tail import Decoder, read_range

@@ -1,4 +1,4 @@
-"""The lake's table of resyncs, which the mirror follows (see :mod:`pipelines.resyncs`)."""
+"""The lake's table of resyncs, which the mirror follows (see :mod:`pipelines.ledger.resyncs`)."""
 
 import json
 from collections.abc import Mapping
@@ -9,8 +9,7 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.schema import Schema
 from pyiceberg.types import NestedField, StringType, TimestamptzType
 
-from pipelines.deadletters import NAMESPACE
-from pipelines.resyncs import TABLE
+from pipelines.lake.names import NAMESPACE, RESYNCS
 
 START, END = "start", "end"
 
@@ -36,4 +35,4 @@ def write(catalog: Catalog, step: str, positions: Mapping[str, tuple[str, Mappin
         for topic, (identifier, reached) in sorted(positions.items())
     ]  # fmt: skip
     catalog.create_namespace_if_not_exists(NAMESPACE)
-    catalog.create_table_if_not_exists((NAMESPACE, TABLE), _SCHEMA).append(pa.Table.from_pylist(rows, _ARROW))
+    catalog.create_table_if_not_exists((NAMESPACE, RESYNCS), _SCHEMA).append(pa.Table.from_pylist(rows, _ARROW))

@@ -14,7 +14,7 @@ from typing import Any
 from pyiceberg.catalog import Catalog
 from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
 
-from pipelines.actions import DISCARDED
+from pipelines.dead_letters.actions import DISCARDED
 from pipelines.sources.postgres import reader
 from pipelines.sources.postgres.capture_tables import why_left_out
 from pipelines.sources.postgres.names import topic_name

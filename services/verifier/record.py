@@ -18,11 +18,11 @@ from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.types import LongType, NestedField, StringType, TimestamptzType
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
+from pipelines.lake.names import NAMESPACE, VERIFICATION
 from services.verifier.rounds import Finding, Mark, TableState
 from services.verify.errors import CannotVerify
 from services.verify.lake import own_table
 
-VERIFICATION = ("lakehouse", "verification")
 SNAPSHOTS = 40
 
 _SCHEMA = Schema(
@@ -42,8 +42,8 @@ Row = dict[str, Any]
 
 def write(catalog: Catalog, states: Iterable[TableState]) -> None:
     """Replace what is known by ``states``, in one commit. Raises PyIceberg's errors."""
-    catalog.create_namespace_if_not_exists(VERIFICATION[0])
-    table = catalog.create_table_if_not_exists(VERIFICATION, _SCHEMA, properties=_PROPERTIES)
+    catalog.create_namespace_if_not_exists(NAMESPACE)
+    table = catalog.create_table_if_not_exists((NAMESPACE, VERIFICATION), _SCHEMA, properties=_PROPERTIES)
     rows = pa.Table.from_pylist([row(state) for state in states], table.schema().as_arrow())
     if table.current_snapshot() is None:
         table.append(rows)
@@ -61,7 +61,7 @@ def forget_older(table: Table) -> int:
 
 def read(catalog: Catalog) -> list[TableState]:
     """What was last written: without the round that was under way."""
-    table = own_table(catalog, VERIFICATION[1])
+    table = own_table(catalog, VERIFICATION)
     rows: list[Row] = [] if table is None else table.scan().to_arrow().to_pylist()
     return [state(row) for row in sorted(rows, key=lambda row: row["table"])]
 

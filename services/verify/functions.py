@@ -6,14 +6,14 @@ import duckdb
 import pyarrow as pa
 from duckdb.func import FunctionNullHandling, PythonUDFType
 
-from pipelines.keys import Keys, Unreadable
+from pipelines.protection.crypto import ProtectionKeys, Unreadable
 from quality.protection import masked
 
 HASH, TOKEN, MASK, READ = "protected_hash", "protected_token", "protected_mask", "protected_read"
 UNREADABLE = "not readable with this key"
 
 
-def register(connection: duckdb.DuckDBPyConnection, keys: Keys | None) -> None:
+def register(connection: duckdb.DuckDBPyConnection, keys: ProtectionKeys | None) -> None:
     """Have ``connection`` know them; those that need keys only where there are ``keys``. Null stays null.
 
     READ takes an encrypted value and its place, and gives the hash of what it was.
@@ -31,7 +31,7 @@ def register(connection: duckdb.DuckDBPyConnection, keys: Keys | None) -> None:
     _create(connection, READ, read, 2)
 
 
-def _read(keys: Keys, value: str, place: str) -> str:
+def _read(keys: ProtectionKeys, value: str, place: str) -> str:
     try:
         return keys.hashed(keys.decrypted(value, place))
     except Unreadable:

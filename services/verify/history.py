@@ -7,7 +7,9 @@ from typing import Any
 from pyiceberg.expressions import And, BooleanExpression, EqualTo
 from pyiceberg.table import Table
 
-from pipelines import actions, ledger
+from pipelines.dead_letters import actions
+from pipelines.lake.names import DEAD_LETTER_ACTIONS
+from pipelines.ledger.entries import Counts, add_up, commit_entries, ledger_problems
 from services.verify import lake
 from services.verify.errors import CannotVerify
 from services.verify.progress import OnProgress, Progress, silent
@@ -31,7 +33,7 @@ class TableHistory:
     uncounted: int = 0
     offsets: int = 0
     lost: int = 0
-    counts: ledger.Counts = field(default_factory=ledger.Counts)
+    counts: Counts = field(default_factory=Counts)
     letters: int = 0
     problems: list[str] = field(default_factory=list)
 
@@ -58,7 +60,7 @@ def histories(
     unknown = wanted - {name for names in called for name in names}
     if unknown:
         raise CannotVerify(f"no table of the lake mirrors {', '.join(sorted(unknown))}.")
-    letters = [found for found in (lake.dead_letters(catalog), lake.own_table(catalog, actions.TABLE)) if found]
+    letters = [found for found in (lake.dead_letters(catalog), lake.own_table(catalog, DEAD_LETTER_ACTIONS)) if found]
     for (table, pin), its_names in zip(pinned, called, strict=True):
         if not wanted or wanted & its_names:
             on_progress(Progress(pin.full_name, "reading its history"))
@@ -69,11 +71,11 @@ def histories(
 def _history(table: Table, pinned: lake.PinnedTable, letters: list[Table]) -> TableHistory:
     snapshots = list(lake.lineage(table))[::-1]
     whole = not snapshots or snapshots[0].parent_snapshot_id is None
-    entries = ledger.commits(s.summary.additional_properties for s in snapshots if s.summary is not None)
+    entries = commit_entries(s.summary.additional_properties for s in snapshots if s.summary is not None)
     complete = whole or any(entry.total is not None for entry in entries)
     found = TableHistory(pinned.full_name, pinned.topic, complete)
-    found.problems = ledger.problems(entries, whole)
-    total = ledger.add_up(entries)
+    found.problems = ledger_problems(entries, whole)
+    total = add_up(entries)
     found.commits, found.uncounted, found.offsets = total.commits, total.uncounted, total.offsets
     found.lost, found.counts = total.lost, total.counts
     found.letters = _count(letters, pinned.topic, total.spans)
@@ -91,7 +93,7 @@ def _count(letters: list[Table], topic: str, covered: dict[int, tuple[int, int]]
     found: set[tuple[int, int]] = set()
     for table in letters:
         condition: BooleanExpression = EqualTo(term="topic", value=topic)
-        if table.name()[-1] == actions.TABLE:
+        if table.name()[-1] == DEAD_LETTER_ACTIONS:
             condition = And(condition, EqualTo(term="action", value=actions.ERASED))
         rows = table.scan(row_filter=condition, selected_fields=("partition", "offset")).to_arrow().to_pylist()
         found |= {(row["partition"], row["offset"]) for row in rows}

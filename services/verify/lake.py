@@ -15,9 +15,9 @@ from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot as LakeSnapshot
 from requests.exceptions import RequestException
 
-from pipelines import ledger
-from pipelines.deadletters import NAMESPACE
-from pipelines.deadletters import TABLE as DEAD_LETTERS
+from pipelines.lake.names import DEAD_LETTERS, NAMESPACE
+from pipelines.lake.properties import KEY_COLUMNS, SOURCE_SCHEMA, SOURCE_TABLE, TOPIC, WITHHELD
+from pipelines.ledger.entries import Ledger, read_ledger
 from services.verify import functions
 from services.verify.errors import Unreachable
 from services.verify.quoting import literal
@@ -39,7 +39,7 @@ class PinnedTable:
     topic: str
     key: tuple[str, ...]
     snapshot_id: int | None
-    state: ledger.Ledger
+    state: Ledger
     table: Table = field(repr=False, compare=False)
     withheld: dict[str, str] = field(default_factory=dict, compare=False)
 
@@ -110,24 +110,24 @@ def lineage(table: Table) -> Iterator[LakeSnapshot]:
         snapshot = None if parent is None else table.snapshot_by_id(parent)
 
 
-def ledger_of(table: Table) -> ledger.Ledger:
+def ledger_of(table: Table) -> Ledger:
     """What of its topic the table holds, from the newest snapshot that says so."""
     summaries = (snapshot.summary for snapshot in lineage(table))
-    return ledger.read(summary.additional_properties for summary in summaries if summary is not None)
+    return read_ledger(summary.additional_properties for summary in summaries if summary is not None)
 
 
 def pin(table: Table) -> PinnedTable | None:
     """The table at its current snapshot, or None if it mirrors no source table."""
     properties = table.properties
-    if "lakehouse.source-table" not in properties:
+    if SOURCE_TABLE not in properties:
         return None
     namespace, name = table.name()[-2:]
     snapshot = table.current_snapshot()
     return PinnedTable(
-        namespace=namespace, name=name, schema=properties["lakehouse.source-schema"],
-        source_table=properties["lakehouse.source-table"], topic=properties["lakehouse.topic"],
-        key=tuple(json.loads(properties["lakehouse.key-columns"])),
-        withheld=json.loads(properties.get("lakehouse.withheld", "{}")),
+        namespace=namespace, name=name, schema=properties[SOURCE_SCHEMA],
+        source_table=properties[SOURCE_TABLE], topic=properties[TOPIC],
+        key=tuple(json.loads(properties[KEY_COLUMNS])),
+        withheld=json.loads(properties.get(WITHHELD, "{}")),
         snapshot_id=None if snapshot is None else snapshot.snapshot_id, state=ledger_of(table), table=table,
     )  # fmt: skip
 

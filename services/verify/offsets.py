@@ -6,7 +6,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from pipelines.kafka import (
+from pipelines.kafka.client import (
     ANSWER_SECONDS,
     EARLIEST,
     LATEST,
@@ -16,10 +16,10 @@ from pipelines.kafka import (
     client_config,
     list_offsets,
 )
-from pipelines.position import GROUP
+from pipelines.mirror.awaited_offsets import await_offsets
+from pipelines.mirror.progress import GROUP
 from pipelines.sources.postgres.capture import SCHEMA_CHANGES
 from pipelines.sources.postgres.names import escaped
-from pipelines.wanted import want
 from services.verify.errors import Unreachable
 
 Offsets = dict[TopicPartitionKey, int]
@@ -59,7 +59,7 @@ class KafkaOffsets:
 
     def want(self, ends: Offsets) -> None:
         """Tell the mirror that everything below ``ends`` is waited for."""
-        self._ask(lambda: want(self._admin, ends))
+        self._ask(lambda: await_offsets(self._admin, ends))
 
     def _told(self) -> list[TopicPartition]:
         # The admin client's own question kills the process while the group's coordinator moves (librdkafka #5040).

@@ -4,7 +4,7 @@ From source to lake there are two hand-overs, each with a position of its own. T
 passes a commit only after Kafka has acknowledged its events; the mirror's committed offsets pass an event only after
 its table's commit. So: note the log's position, write a heartbeat after it (the slot can't pass a position that nothing
 follows), wait for the slot, note how far the topics reach, wait for the mirror, which is told that somebody waits
-(:mod:`pipelines.wanted`).
+(:mod:`pipelines.mirror.awaited_offsets`).
 """
 
 import time

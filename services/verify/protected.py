@@ -1,13 +1,13 @@
-"""Columns that the lake has protected (pipelines.protected), compared all the same: what was done to a value on its way
-is done to the source's here, so that both sides hold the same, and neither the value itself.
+"""Columns that the lake has protected (pipelines.protection.columns), compared all the same: what was done to a value
+on its way is done to the source's here, so that both sides hold the same, and neither the value itself.
 
 Of an encrypted one, which is another each time, both sides are the hash of what it was.
 """
 
 from dataclasses import dataclass, replace
 
-from pipelines.keys import Keys
-from pipelines.protected import KEYED, Entry, entries
+from pipelines.protection.columns import KEYED, ColumnProtection, column_protections
+from pipelines.protection.crypto import ProtectionKeys
 from pipelines.sources.postgres.reader import SourceTable
 from quality.contract import Contract
 from services.verify import columns, files
@@ -30,7 +30,7 @@ class ProtectedColumn(ComparedColumn):
     """``raw``: the column as it would be compared if nothing were protected; ``how``: what is done to its values."""
 
     raw: ComparedColumn | None = None
-    how: Entry | None = None
+    how: ColumnProtection | None = None
 
     @property
     def tail_kind(self) -> str:
@@ -87,14 +87,14 @@ class ProtectedColumn(ComparedColumn):
         return self.raw
 
     @property
-    def _how(self) -> Entry:
+    def _how(self) -> ColumnProtection:
         assert self.how is not None
         return self.how
 
 
-def plan(table: SourceTable, pinned: PinnedTable, contract: Contract | None, keys: Keys | None) -> Plan:
+def plan(table: SourceTable, pinned: PinnedTable, contract: Contract | None, keys: ProtectionKeys | None) -> Plan:
     """As :func:`services.verify.columns.plan`, with the columns that are protected; ``keys``: None: there are none."""
-    has = entries(pinned.table.properties)
+    has = column_protections(pinned.table.properties)
     types = {name: _kind(has[name].type, kind) if name in has else kind
              for name, kind in files.lake_types(pinned).items()}  # fmt: skip
     found = columns.plan(table, types, pinned.key, pinned.withheld, contract)
@@ -110,7 +110,7 @@ def plan(table: SourceTable, pinned: PinnedTable, contract: Contract | None, key
 
 
 def text_of(value: str, kind: str) -> str:
-    """DuckDB's expression for the canonical text, as :func:`pipelines.protect.text_of` has it in Spark."""
+    """DuckDB's expression for the canonical text, as :func:`pipelines.protection.functions.text_of` has it in Spark."""
     match kind:
         case "BLOB":
             return f"lower(hex({value}))"
@@ -135,11 +135,11 @@ def _moment(value: str) -> str:
     return f"({_day(value)} || {clock} || {fraction})"
 
 
-def _protected(column: ComparedColumn, how: Entry) -> ProtectedColumn:
+def _protected(column: ComparedColumn, how: ColumnProtection) -> ProtectedColumn:
     return ProtectedColumn(column.source, "VARCHAR", "VARCHAR", None, column, how)
 
 
-def _why_not(entry: Entry, keys: Keys | None) -> str | None:
+def _why_not(entry: ColumnProtection, keys: ProtectionKeys | None) -> str | None:
     if entry.how not in KEYED or (keys is not None and keys.fingerprint == entry.key):
         return None
     why = "there is no PROTECTION_KEY here" if keys is None else "with another key than the PROTECTION_KEY here"

@@ -4,7 +4,7 @@ from urllib.parse import quote
 
 from pydantic import Field, SecretStr
 
-from pipelines.keys import Keys
+from pipelines.protection.crypto import ProtectionKeys
 from services.errors import NotConfigured
 from services.settings import CapturedSource
 
@@ -51,10 +51,10 @@ class StackSettings(CapturedSource):
         return SecretStr(self.conninfo("shop", self.shop_password, "lakehouse"))
 
     @property
-    def protection_keys(self) -> Keys | None:
+    def protection_keys(self) -> ProtectionKeys | None:
         """The keys of what contracts protect; None: there is no secret. Raises NotConfigured."""
         try:
-            return Keys.of(self.protection_key)
+            return ProtectionKeys.of(self.protection_key)
         except ValueError as error:
             raise NotConfigured(f"{error}") from None
 

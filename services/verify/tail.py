@@ -7,10 +7,10 @@ from typing import Any
 
 from confluent_kafka import Message
 
-from pipelines import avro, kafka
-from pipelines.avro import Undecodable
 from pipelines.errors import RetryBatch, StopPipeline
-from pipelines.registry import SchemaRegistry
+from pipelines.kafka import avro, client
+from pipelines.kafka.avro import Undecodable
+from pipelines.kafka.registry import SchemaRegistry
 from pipelines.sources.postgres.names import column_names
 from pipelines.sources.postgres.snapshot import Snapshot
 from services.verify.errors import CannotVerify, Unreachable
@@ -129,9 +129,9 @@ def _hashable(value: Any) -> Any:
 
 
 def read_range(bootstrap: str, topic: str, ranges: Mapping[int, tuple[int, int]]) -> Iterator[Message]:
-    """As :func:`pipelines.kafka.read_range`, with this package's errors: Unreachable, CannotVerify."""
+    """As :func:`pipelines.kafka.client.read_range`, with this package's errors: Unreachable, CannotVerify."""
     try:
-        yield from kafka.read_range(bootstrap, topic, ranges)
+        yield from client.read_range(bootstrap, topic, ranges)
     except RetryBatch as error:
         raise Unreachable("Kafka", bootstrap, error) from error
     except StopPipeline as error:

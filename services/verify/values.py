@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from pipelines.sources.postgres.kept import PRINTED
+from pipelines.sources.postgres.lost import PRINTED
 from pipelines.sources.postgres.names import column_name, row_of
 
 _MICROSECONDS = 1_000_000

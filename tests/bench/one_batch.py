@@ -22,11 +22,11 @@ from pyspark.sql import functions as F
 from rich.console import Console
 from rich.table import Table
 
-from pipelines.gear import QUICK_COMPILER
-from pipelines.layout import Layout
-from pipelines.part import Outcome, Part, gathered
-from pipelines.profile import profile
-from pipelines.table import TableMirror
+from pipelines.changes.topic_batch import TopicBatch, TopicOutcome, coalesced
+from pipelines.kafka.profile import profile
+from pipelines.mirror.jit import QUICK_COMPILER
+from pipelines.mirror.table.mirror import TableMirror
+from pipelines.specs.layout import Layout
 from quality.contract import Column, Contract, Rule
 from tests.bench.workloads.wide import PICKS, Distribution
 from tests.unit.pipelines.events import PLACEHOLDER
@@ -151,15 +151,15 @@ def _samples(
 
 
 def _mirror(topic: Topic, mirror: TableMirror, session: SparkSession, number: int) -> Sample:
-    """As :mod:`pipelines.batch` does it."""
+    """As :mod:`pipelines.mirror.batch` does it."""
     raw = topic.batches[-1]
-    raw = gathered(raw, raw.count()).persist()
+    raw = coalesced(raw, raw.count()).persist()
     started = time.monotonic()
     seen = profile(raw)[topic.name]
     profiled = time.monotonic() - started
-    outcome = Outcome(topic.name, rows=seen.rows)
+    outcome = TopicOutcome(topic.name, rows=seen.rows)
     planned: dict[int, Any] = {**dict.fromkeys(range(2), (0, 0)), **seen.ranges}
-    mirror.mirror(Part(raw.where(F.col("topic") == topic.name), seen, planned, number, session, outcome))
+    mirror.mirror(TopicBatch(raw.where(F.col("topic") == topic.name), seen, planned, number, session, outcome))
     raw.unpersist()
     return {"profile": profiled, **{stage: ms / 1000 for stage, ms in outcome.ms.items()}}
 

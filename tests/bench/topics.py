@@ -9,9 +9,9 @@ from typing import Any
 
 import fastavro
 
-from pipelines.avro import HEADER_BYTES
-from pipelines.kafka import read_range
-from pipelines.registry import SchemaRegistry
+from pipelines.kafka.avro import HEADER_BYTES
+from pipelines.kafka.client import read_range
+from pipelines.kafka.registry import SchemaRegistry
 from pipelines.sources.postgres.names import topic_name
 from services.verify.offsets import Offsets
 from services.verify.position import kafka

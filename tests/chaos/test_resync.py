@@ -10,7 +10,7 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 from pyiceberg.expressions import EqualTo
 
-from pipelines.kafka import LATEST, list_offsets
+from pipelines.kafka.client import LATEST, list_offsets
 from tests.integration.stack import Stack, wait_until
 
 pytestmark = pytest.mark.process

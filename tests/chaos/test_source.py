@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from pipelines.kafka import EARLIEST, LATEST, list_offsets
+from pipelines.kafka.client import EARLIEST, LATEST, list_offsets
 from tests.chaos.test_resync import administrator, capture, held
 from tests.integration.stack import Stack, wait_until
 

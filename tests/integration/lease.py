@@ -4,7 +4,7 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
-from pipelines.lease import Lease
+from pipelines.kafka.lease import Lease
 
 
 class Candidate:

@@ -16,9 +16,9 @@ from pyiceberg.manifest import DataFileContent, ManifestEntry, ManifestEntryStat
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
-from pipelines.deadletters import TOPIC as LETTERS_TOPIC
-from pipelines.evolve import HISTORY
-from pipelines.kafka import read_range
+from pipelines.dead_letters.store import DEAD_LETTER_TOPIC as LETTERS_TOPIC
+from pipelines.kafka.client import read_range
+from pipelines.lake.properties import SCHEMA_HISTORY
 from services.verify.files import duckdb_type, pinned_rows
 from services.verify.lake import LSN_COLUMN, PinnedTable, dead_letters, lineage, open_catalog, open_duckdb, pin, tables
 from services.verify.offsets import KafkaOffsets
@@ -90,7 +90,7 @@ class Oracles:
             for relation in ("versions", "gone"):
                 self._duckdb.execute(f"DELETE FROM {relation} WHERE tbl = ?", [name])
             # What went before a change of the key had another one.
-            fresh = snapshots[-1:] if '"rekey ' in table.properties.get(HISTORY, "") else snapshots
+            fresh = snapshots[-1:] if '"rekey ' in table.properties.get(SCHEMA_HISTORY, "") else snapshots
         for snapshot in fresh:
             self._take(table, pinned, name, snapshot)
             self._seen[name] = snapshot.snapshot_id

@@ -26,7 +26,7 @@ from tenacity import RetryError, retry, retry_if_result, stop_after_delay, wait_
 from typer.testing import CliRunner
 
 from pipelines import failpoints
-from pipelines.gear import QUICK_COMPILER
+from pipelines.mirror.jit import QUICK_COMPILER
 from services.cli.main import app
 from services.faults.network import Network
 from services.faults.switch import Faults

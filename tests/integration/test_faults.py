@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.session import FEW_ARENAS
+from pipelines.spark.session import FEW_ARENAS
 from tests.integration.lease import Candidate
 from tests.integration.stack import Stack, wait_until
 from tests.integration.web_faults import web_faults

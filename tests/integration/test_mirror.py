@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer
 
-from pipelines import gear, ledger
-from pipelines.assume import ASSUMED_OFFSETS
-from pipelines.part import KEPT_OFFSETS
+from pipelines.changes.topic_batch import CACHED_OFFSETS
+from pipelines.kafka.expected import EXPECTED_OFFSETS
+from pipelines.kafka.ranges import offset_count
+from pipelines.ledger.entries import commit_entries
+from pipelines.mirror.jit import BOTH_COMPILERS, QUICK_COMPILER
 from services.dlq.letters import Letter, Letters, Wanted
 from services.dlq.replay import replay
 from services.verify.tail import Decoder
@@ -145,7 +147,7 @@ def test_a_lost_checkpoint_makes_a_backlog_that_is_caught_up_in_a_gear_of_its_ow
     high, low = told("started")
     assert len(told("caught_up")) == 1
     assert high["backlog"] > 40_000 >= low["backlog"]
-    assert [high["java_options"], low["java_options"]] == [gear.BOTH_COMPILERS, gear.QUICK_COMPILER]
+    assert [high["java_options"], low["java_options"]] == [BOTH_COMPILERS, QUICK_COMPILER]
     # With the setting that it had, and from its checkpoint this time.
     with _commits_nothing(stack, "after_restart"):
         stack.up()
@@ -158,13 +160,13 @@ def test_what_has_piled_up_is_read_again_rather_than_kept(stack: Stack) -> None:
     stack.assert_equal("pile", "beside")
     _fall_behind(
         stack,
-        f"INSERT INTO pile SELECT g, 'a' FROM generate_series(2, {KEPT_OFFSETS}) g",
+        f"INSERT INTO pile SELECT g, 'a' FROM generate_series(2, {CACHED_OFFSETS}) g",
         "INSERT INTO beside SELECT g FROM generate_series(2, 3000) g",
         "UPDATE pile SET note = 'b' WHERE id % 10 = 0",
         "DELETE FROM pile WHERE id % 30 = 0",
         # Of a table that is new, and whose records at both ends have another schema than those between them.
         "CREATE TABLE layers (id bigint PRIMARY KEY, note text)",
-        f"INSERT INTO layers SELECT g, 'a' FROM generate_series(1, {KEPT_OFFSETS}) g",
+        f"INSERT INTO layers SELECT g, 'a' FROM generate_series(1, {CACHED_OFFSETS}) g",
         "ALTER TABLE layers ADD COLUMN depth int",
         "INSERT INTO layers SELECT g, 'b', g % 7 FROM generate_series(1000001, 1010000) g",
         "ALTER TABLE layers DROP COLUMN depth",
@@ -172,8 +174,8 @@ def test_what_has_piled_up_is_read_again_rather_than_kept(stack: Stack) -> None:
     )
     stack.assert_equal("pile", "beside", "layers")
     snapshots = stack.catalog().load_table("shop.pile").snapshots()
-    entries = ledger.commits(s.summary.additional_properties for s in snapshots if s.summary is not None)
-    assert max(ledger.size(entry.offsets) for entry in entries) > KEPT_OFFSETS, "it came in smaller batches"
+    entries = commit_entries(s.summary.additional_properties for s in snapshots if s.summary is not None)
+    assert max(offset_count(entry.offsets) for entry in entries) > CACHED_OFFSETS, "it came in smaller batches"
 
 
 def test_a_live_batch_that_goes_on_as_it_was_isn_t_looked_at_first(stack: Stack) -> None:
@@ -188,7 +190,7 @@ def test_a_live_batch_that_goes_on_as_it_was_isn_t_looked_at_first(stack: Stack)
         _fall_behind(stack, *statements)
         stack.assert_equal("steady")
         batches = [line for line in said() if line["event"] == "batch" and "shop.public.steady" in line["rows"]]
-        assert sum(line["rows"]["shop.public.steady"] for line in batches) > ASSUMED_OFFSETS
+        assert sum(line["rows"]["shop.public.steady"] for line in batches) > EXPECTED_OFFSETS
         return any("shop.public.steady" in line["assumed"] for line in batches)
 
     assert assumed("UPDATE steady SET note = 'b'", "DELETE FROM steady WHERE id % 10 = 0")

@@ -10,7 +10,7 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
-from pipelines.keys import Keys
+from pipelines.protection.crypto import ProtectionKeys
 from tests.integration.objects import texts
 from tests.integration.stack import Stack, wait_until
 
@@ -18,8 +18,8 @@ pytestmark = pytest.mark.process
 SEEN = ("ada@private", "eve@private", "nobody-private", "+44 1632 960 001", "1815-12-10", "dear diary", "731984")
 
 
-def keys_of(stack: Stack) -> Keys:
-    keys = Keys.of(SecretStr(stack.setting("PROTECTION_KEY")))
+def keys_of(stack: Stack) -> ProtectionKeys:
+    keys = ProtectionKeys.of(SecretStr(stack.setting("PROTECTION_KEY")))
     assert keys is not None
     return keys
 

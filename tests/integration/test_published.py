@@ -9,7 +9,7 @@ from minio.error import S3Error
 from pydantic import SecretStr
 from pyiceberg.catalog import Catalog, load_catalog
 
-from pipelines.keys import Keys
+from pipelines.protection.crypto import ProtectionKeys
 from tests.integration.stack import Stack, wait_until
 
 pytestmark = pytest.mark.process
@@ -52,7 +52,7 @@ def refused(what: Any) -> bool:
 
 
 def test_a_role_is_shown_its_part_of_a_table_as_it_changes(stack: Stack) -> None:
-    keys = Keys.of(SecretStr(stack.setting("PROTECTION_KEY")))
+    keys = ProtectionKeys.of(SecretStr(stack.setting("PROTECTION_KEY")))
     assert keys is not None
     stack.sql(
         "CREATE TABLE shown (id bigint PRIMARY KEY, mail text, phone text, state text)",

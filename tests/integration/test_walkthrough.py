@@ -8,7 +8,7 @@ import pytest
 from markdown_it import MarkdownIt
 from pydantic import SecretStr
 
-from pipelines.keys import Keys
+from pipelines.protection.crypto import ProtectionKeys
 from tests.integration.stack import CHECKOUT, Stack, wait_until
 from tests.integration.test_published import catalog
 
@@ -101,7 +101,7 @@ def test_the_walk_through_goes_as_it_is_written(stack: Stack) -> None:
         assert lacks is None, f"{DOCUMENT}, line {step.line}: not printed: {lacks}\n{said}"
 
     everything = "".join(printed)
-    keys = Keys.of(SecretStr(stack.setting("PROTECTION_KEY")))
+    keys = ProtectionKeys.of(SecretStr(stack.setting("PROTECTION_KEY")))
     assert keys is not None
     assert f"-1 {keys.hashed('adabecker.1@example.com')} ***cker gold" in everything
     assert not [secret for secret in stack.secrets if secret in everything]

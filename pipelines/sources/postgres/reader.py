@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 from psycopg import sql
 
-from pipelines.sources.postgres.kept import PRINTED
+from pipelines.sources.postgres.lost import PRINTED
 from pipelines.sources.postgres.snapshot import Snapshot
 
 BLOCK_BYTES = 16 << 20

@@ -5,45 +5,17 @@ every type named here; a type that isn't named raises :class:`UnsupportedType`, 
 Source: Debezium's PostgreSQL connector documentation, "Data type mappings".
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from pipelines.identifiers import literal
+from pipelines.schema.lake_types import LakeType, UnsupportedType, spark_type, unchanged
 from pipelines.sources.postgres.bits import bits
-from pipelines.sources.postgres.kept import PRINTED, lost
-
-Convert = Callable[[Column], Column]
-
-
-class UnsupportedType(ValueError):
-    """The lake has no type yet that holds every value of this column."""
-
-
-@dataclass(frozen=True)
-class LakeType:
-    """What a source type becomes.
-
-    ``iceberg`` is the type in Iceberg's JSON schema form; ``convert`` turns the decoded Avro value into the Spark value
-    and keeps null as null; ``fallible`` says that ``convert`` gives null for a value which the lake can't hold (the row
-    is then a dead letter); ``toastable`` that PostgreSQL may leave an unchanged value out of an update; ``lost`` what
-    of a value the connector doesn't keep.
-    """
-
-    iceberg: Any = field(hash=False)
-    convert: Convert
-    fallible: bool = False
-    toastable: bool = False
-    lost: str | None = None
-
-
-def _same(value: Column) -> Column:
-    return value
-
+from pipelines.sources.postgres.lost import PRINTED, lost
+from pipelines.sql import literal
 
 # PostgreSQL's own bounds, in days and microseconds since 1970. What is outside them stands for infinity, or is a
 # timestamp after the year 294246 that didn't fit into the connector's 64 bits.
@@ -83,17 +55,17 @@ _SEMANTIC = {
     "io.debezium.time.ZonedTimestamp": LakeType("timestamptz", _zoned_timestamp, fallible=True),
     "io.debezium.time.MicroTime": LakeType("string", _time_of_day),
     "io.debezium.time.Time": LakeType("string", lambda value: _time_of_day(value * 1000)),
-    "io.debezium.data.Uuid": LakeType("uuid", _same),
+    "io.debezium.data.Uuid": LakeType("uuid", unchanged),
 }
 
 _PRIMITIVE = {
-    "boolean": LakeType("boolean", _same),
-    "int": LakeType("int", _same),
-    "long": LakeType("long", _same),
-    "float": LakeType("float", _same),
-    "double": LakeType("double", _same),
-    "string": LakeType("string", _same, toastable=True),
-    "bytes": LakeType("binary", _same, toastable=True),
+    "boolean": LakeType("boolean", unchanged),
+    "int": LakeType("int", unchanged),
+    "long": LakeType("long", unchanged),
+    "float": LakeType("float", unchanged),
+    "double": LakeType("double", unchanged),
+    "string": LakeType("string", unchanged, toastable=True),
+    "bytes": LakeType("binary", unchanged, toastable=True),
 }
 
 MAX_DECIMAL_PRECISION = 38
@@ -177,39 +149,6 @@ def postgres_type(name: str, typmod: int) -> LakeType:
     return _POSTGRES[name]
 
 
-def plain_type(iceberg: str) -> LakeType:
-    """A printed Iceberg type as the type of values that are the lake's already."""
-    if iceberg.startswith("list<"):
-        return LakeType({"type": "list", "element": iceberg[5:-1], "element-required": False}, _same, toastable=True)
-    return LakeType(iceberg, _same, toastable=iceberg in ("string", "binary"))
-
-
-def spark_type(iceberg: Any) -> str:
-    """The name of the Spark type in which Spark reads and writes an Iceberg type, given in JSON form or printed."""
-    if isinstance(iceberg, dict):
-        return f"array<{spark_type(iceberg['element'])}>"
-    name = str(iceberg)
-    return f"array<{spark_type(name[5:-1])}>" if name.startswith("list<") else _SPARK.get(name, name)
-
-
-_SPARK = {"long": "bigint", "timestamp": "timestamp_ntz", "timestamptz": "timestamp", "uuid": "string"}
-
-
-def printed(iceberg: Any) -> str:
-    """An Iceberg type as Iceberg prints it."""
-    return f"list<{printed(iceberg['element'])}>" if isinstance(iceberg, dict) else str(iceberg)
-
-
-def is_promoted(was: str, kind: str) -> bool:
-    """Whether Iceberg can read a column of the printed type ``was`` as ``kind``, every value exactly."""
-    if (was, kind) in (("int", "long"), ("float", "double")):
-        return True
-    if not (was.startswith("decimal(") and kind.startswith("decimal(")):
-        return False
-    (precision, scale), (wider, same) = (map(int, text[8:-1].split(",")) for text in (was, kind))
-    return scale == same and wider > precision
-
-
 def default_sql(text: str, postgres: str, iceberg: Any) -> str | None:
     """The Spark SQL of a value that PostgreSQL printed; None for arrays and bytes, which it can't be made of."""
     if isinstance(iceberg, dict) or postgres == "bytea":
@@ -222,7 +161,7 @@ def default_sql(text: str, postgres: str, iceberg: Any) -> str | None:
 def _decimal(precision: int, scale: int) -> LakeType:
     if precision > MAX_DECIMAL_PRECISION or not 0 <= scale <= precision:
         raise UnsupportedType(f"numeric({precision},{scale}): Iceberg holds up to {MAX_DECIMAL_PRECISION} digits")
-    return LakeType(f"decimal({precision}, {scale})", _same)
+    return LakeType(f"decimal({precision}, {scale})", unchanged)
 
 
 def _number_text(value: Column, whole: bool) -> Column:
@@ -243,7 +182,7 @@ def _number(precision: int, scale: int) -> LakeType:
 
 def _list(element: LakeType) -> LakeType:
     def convert(value: Column) -> Column:
-        if element.convert is _same:
+        if element.convert is unchanged:
             return value
         items = F.transform(value, element.convert)
         held = F.size(F.filter(items, lambda item: item.isNotNull()))

@@ -16,7 +16,7 @@ from pyiceberg.table.snapshots import Snapshot
 from lineage import facets
 from lineage.events import COMPLETE, RUNNING, START, Read, Written, event, run_id
 from lineage.names import job
-from pipelines import ledger
+from pipelines.ledger.entries import OFFSETS, PIPELINE, POSITIONS, Counts, commit_entries
 from services.lineage.follow.world import SPARK, Mirrored, State, World, committed_at
 from services.verify.lake import lineage
 
@@ -29,14 +29,14 @@ GRACE = timedelta(seconds=20)
 class _Sum:
     """What the commits of a window come to, so far."""
 
-    counts: ledger.Counts = field(default_factory=ledger.Counts)
+    counts: Counts = field(default_factory=Counts)
     bytes: int = 0
     files: int = 0
 
     def add(self, summary: dict[str, str]) -> None:
         """With one commit more."""
-        for commit in ledger.commits([summary]):
-            self.counts += commit.counts or ledger.Counts()
+        for commit in commit_entries([summary]):
+            self.counts += commit.counts or Counts()
         self.bytes += int(summary.get("added-files-size", 0))
         self.files += int(summary.get("added-data-files", 0))
 
@@ -74,7 +74,7 @@ def _of_table(table: Mirrored, known: object) -> tuple[list[RunEvent], object]:
         if open_since is not None and committed_at(snapshot) < open_since:
             break
         needed.insert(0, snapshot)
-    commits = [s for s in needed if s.summary and ledger.OFFSETS in s.summary.additional_properties]
+    commits = [s for s in needed if s.summary and OFFSETS in s.summary.additional_properties]
     told = [s.snapshot_id for s in commits]
     reached = told.index(before["snapshot"]) + 1 if before.get("snapshot") in told else 0
     news = {s.snapshot_id for s in commits[reached:]}
@@ -106,17 +106,13 @@ def _of_window(
         if snapshot.snapshot_id not in news and not (last and ended):
             continue
         name, about = table.lake(snapshot.snapshot_id)
-        read = Read(
-            topic.name, topic.facets | facets.version(summary[ledger.POSITIONS]), facets.read(total.counts.records)
-        )
+        read = Read(topic.name, topic.facets | facets.version(summary[POSITIONS]), facets.read(total.counts.records))
         wrote = Written(
             name, about | table.made(snapshot.snapshot_id),
             facets.written(total.counts.merged, total.bytes, total.files),
         )  # fmt: skip
         letters = world.dead_letters(total.counts.dead_lettered) if total.counts.dead_lettered else []
-        run = world.engine | facets.parent(
-            parent_run(summary[ledger.PIPELINE]), job("mirror", world.settings.source_name)
-        )
+        run = world.engine | facets.parent(parent_run(summary[PIPELINE]), job("mirror", world.settings.source_name))
         said = (identity, does, [read], [wrote, *letters], run, kind)
         if snapshot is commits[0] and snapshot.snapshot_id in news:
             yield event(START, at, *said)

@@ -9,7 +9,7 @@ from openlineage.client.event_v2 import RunEvent
 from lineage import facets
 from lineage.events import FAIL, RUNNING, START, Written, event, run_id
 from lineage.names import job
-from pipelines import ledger
+from pipelines.ledger.entries import PIPELINE
 from services.lineage.follow.commits import parent_run
 from services.lineage.follow.world import SPARK, State, World
 from services.verify.position import kafka
@@ -27,8 +27,8 @@ class Pipelines:
         for table in world.mirrored:
             newest = table.table.current_snapshot()
             summary = newest.summary.additional_properties if newest and newest.summary else {}
-            if ledger.PIPELINE in summary:
-                found[summary[ledger.PIPELINE]] = True
+            if PIPELINE in summary:
+                found[summary[PIPELINE]] = True
         does = job("mirror", world.settings.source_name)
         kind = facets.job_type(True, SPARK, f"Mirrors the tables of {world.settings.source_name} into the lake.")
         events = [

@@ -12,8 +12,7 @@ from lineage import facets
 from lineage.events import COMPLETE, START, Read, Written, event, run_id
 from lineage.facets import IDENTITY
 from lineage.names import job
-from pipelines.publish.dataset import MASKED, OF, ROLE
-from pipelines.publish.refresh import SNAPSHOT
+from pipelines.lake.properties import PUBLISHED_OF, PUBLISHED_PROTECTED, PUBLISHED_ROLE, PUBLISHED_SNAPSHOT
 from services.lineage.follow.world import SPARK, State, World, committed_at
 from services.published import every
 from services.verify.lake import lineage
@@ -42,19 +41,21 @@ def _datasets(world: World) -> Iterator[Table]:
 
 def _events(world: World, dataset: Table, known: object) -> Iterator[RunEvent]:
     properties = dataset.properties
-    of = world.of_name(properties[OF])
+    of = world.of_name(properties[PUBLISHED_OF])
     if of is None:
         return
     name = ".".join(dataset.name()[-2:])
     does = job("publish", name)
     namespace, short = dataset.name()[-2:]
     called, about = world.lake_table(namespace, short, dataset.location())
-    kind = facets.job_type(False, SPARK, f"Keeps what {properties[ROLE]} is shown of {properties[OF]}.")
-    done = json.loads(properties.get(MASKED, "{}"))
+    kind = facets.job_type(
+        False, SPARK, f"Keeps what {properties[PUBLISHED_ROLE]} is shown of {properties[PUBLISHED_OF]}."
+    )
+    done = json.loads(properties.get(PUBLISHED_PROTECTED, "{}"))
     news = list(takewhile(lambda snapshot: snapshot.snapshot_id != known, lineage(dataset)))
     for snapshot in reversed(news):
         summary = snapshot.summary.additional_properties if snapshot.summary else {}
-        if SNAPSHOT not in summary:
+        if PUBLISHED_SNAPSHOT not in summary:
             continue
         source, _ = of.lake()
         columns = {field.name: (field.name, _how(done.get(field.name))) for field in dataset.schema().fields}
@@ -64,7 +65,7 @@ def _events(world: World, dataset: Table, known: object) -> Iterator[RunEvent]:
         }  # fmt: skip
         at = committed_at(snapshot)
         said = (run_id(at, "publish", str(snapshot.snapshot_id)), does,
-                [Read(source, facets.version(summary[SNAPSHOT]))],
+                [Read(source, facets.version(summary[PUBLISHED_SNAPSHOT]))],
                 [Written(called, made, facets.written(int(summary.get("added-records", 0))))],
                 world.engine, kind)  # fmt: skip
         for what in (START, COMPLETE):

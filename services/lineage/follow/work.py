@@ -9,9 +9,10 @@ from openlineage.client.event_v2 import RunEvent
 from lineage import facets
 from lineage.events import COMPLETE, FAIL, START, Read, Written, event, run_id
 from lineage.names import job
-from pipelines import actions, resyncs
-from pipelines.checks.record import RUNS
-from pipelines.maintenance.record import ANSWERED, HISTORY
+from pipelines.dead_letters import actions
+from pipelines.lake import names
+from pipelines.lake.names import CHECK_RUNS, MAINTENANCE, RESYNCS
+from pipelines.maintenance.record import ANSWERED
 from services.checker.known import RUN, KnownRun, with_results
 from services.lineage.follow.records import Records, Row
 from services.lineage.follow.world import SPARK, Mirrored, World, committed_at
@@ -21,23 +22,23 @@ from services.verify.lake import lineage
 
 def checks() -> Records:
     """Checks of contracts. One that finds a broken promise is complete; one that couldn't ask has failed."""
-    return Records(RUNS, "started_at", RUN, _checks)
+    return Records(CHECK_RUNS, "started_at", RUN, _checks)
 
 
 def maintenance() -> Records:
     """Compactions, expiries and the like."""
     columns = ("table", "task", "why", "at", "seconds", "bytes", "added", "error")
-    return Records(HISTORY, "at", columns, _maintenance)
+    return Records(MAINTENANCE, "at", columns, _maintenance)
 
 
 def replays() -> Records:
     """Dead letters that were put back into their topic."""
-    return Records(actions.TABLE, "at", ("topic", "action", "because", "at"), _replays)
+    return Records(names.DEAD_LETTER_ACTIONS, "at", ("topic", "action", "because", "at"), _replays)
 
 
 def resynced() -> Records:
     """Tables that were read from the source again."""
-    return Records(resyncs.TABLE, "at", ("id", "topic", "step", "at"), _resyncs)
+    return Records(RESYNCS, "at", ("id", "topic", "step", "at"), _resyncs)
 
 
 def _checks(world: World, rows: list[Row]) -> Iterator[RunEvent]:

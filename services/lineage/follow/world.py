@@ -20,10 +20,17 @@ from lineage import facets, names
 from lineage.events import Read, Written
 from lineage.facets import IDENTITY, Facets
 from lineage.names import Name
-from pipelines.deadletters import NAMESPACE, TOPIC
-from pipelines.deadletters import TABLE as DEAD_LETTERS
-from pipelines.describe import CLASSES, COMMENT, OWNER, PROTECTED, STEWARD
-from pipelines.fold import TECHNICAL
+from pipelines.dead_letters.store import DEAD_LETTER_TOPIC
+from pipelines.lake.names import DEAD_LETTERS, NAMESPACE
+from pipelines.lake.properties import (
+    COMMENT,
+    CONTRACT_CLASSES,
+    CONTRACT_OWNER,
+    CONTRACT_PROTECTED,
+    CONTRACT_STEWARD,
+    TOPIC,
+)
+from pipelines.schema.technical import TECHNICAL
 from services.lineage.settings import LineageSettings
 from services.maintain.tables import source_of
 from services.verify.lake import open_catalog, tables
@@ -86,7 +93,10 @@ class World:
         """Where records go that can't be merged."""
         location = f"{self.settings.warehouse}/{NAMESPACE}/{DEAD_LETTERS}"
         table, about = self.lake_table(NAMESPACE, DEAD_LETTERS, location)
-        return [Written(self.topic(TOPIC), {}, facets.written(count)), Written(table, about, facets.written(count))]
+        return [
+            Written(self.topic(DEAD_LETTER_TOPIC), {}, facets.written(count)),
+            Written(table, about, facets.written(count)),
+        ]
 
     @property
     def engine(self) -> dict[str, RunFacet]:
@@ -110,7 +120,7 @@ class Mirrored:
     @property
     def topic(self) -> str:
         """The topic it is made of."""
-        return self.table.properties["lakehouse.topic"]
+        return self.table.properties[TOPIC]
 
     @property
     def identity(self) -> str:
@@ -154,12 +164,12 @@ class Mirrored:
         properties = self.table.properties
         namespace, called = self.table.name()[-2:]
         name, about = self.world.lake_table(namespace, called, self.table.location())
-        classes = json.loads(properties.get(CLASSES, "{}"))
+        classes = json.loads(properties.get(CONTRACT_CLASSES, "{}"))
         return name, {
             **about,
             **facets.schema((f.name, str(f.field_type), f.doc) for f in self.schema(snapshot).fields),
             **(facets.version(str(snapshot)) if snapshot is not None else {}),
-            **facets.ownership({"owner": properties.get(OWNER), "steward": properties.get(STEWARD)}),
+            **facets.ownership({"owner": properties.get(CONTRACT_OWNER), "steward": properties.get(CONTRACT_STEWARD)}),
             **facets.documentation(properties.get(COMMENT)),
             **facets.tags("classification", classes, "CONTRACT"),
         }
@@ -168,7 +178,7 @@ class Mirrored:
         """Where its columns come from."""
         done = {
             name: Transformation("DIRECT", "TRANSFORMATION", how, masking=True)
-            for name, how in json.loads(self.table.properties.get(PROTECTED, "{}")).items()
+            for name, how in json.loads(self.table.properties.get(CONTRACT_PROTECTED, "{}")).items()
         }
         columns = {name: (name, done.get(name, IDENTITY)) for name in self.columns(snapshot)}
         of_event = {

@@ -2,9 +2,9 @@
 
 from pyspark.sql import DataFrame, SparkSession
 
-from pipelines.read import OPTIONS
-from pipelines.session import leave, start_session
+from pipelines.kafka.read import OPTIONS
 from pipelines.settings import MirrorSettings
+from pipelines.spark.session import leave, start_session
 from tests.bench.jobs.decoding import Table, changes, create, tables
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import psutil
 
-from pipelines.session import leave, start_session
 from pipelines.settings import MirrorSettings
+from pipelines.spark.session import leave, start_session
 
 OPTIONS = "'delete-file-threshold', '1', 'min-input-files', '2', 'remove-dangling-deletes', 'true'"
 

@@ -10,7 +10,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
 from pyspark.sql.types import StructType
 
-from pipelines.sources.postgres.envelope import TableShape, table_shape
+from pipelines.schema.columns import TableShape
+from pipelines.sources.debezium.envelope import table_shape
 
 
 @dataclass(frozen=True)

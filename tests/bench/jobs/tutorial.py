@@ -3,9 +3,9 @@
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from pipelines.read import OPTIONS
-from pipelines.session import leave, start_session
+from pipelines.kafka.read import OPTIONS
 from pipelines.settings import MirrorSettings
+from pipelines.spark.session import leave, start_session
 from tests.bench.jobs.decoding import Table, changes, create, tables
 
 SHUFFLE_PARTITIONS = "4"

@@ -4,7 +4,7 @@ import uuid
 from collections.abc import Mapping
 from pathlib import Path
 
-from pipelines.kafka import create_topic
+from pipelines.kafka.client import create_topic
 from tests.bench.systems.base import JARS, Job, Launch, System, inherited
 
 HEAP = "1536m"

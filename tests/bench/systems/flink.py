@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pipelines.sources.postgres.envelope import SourceColumn, TableShape, table_shape
+from pipelines.schema.columns import SourceColumn, TableShape
+from pipelines.sources.debezium.envelope import table_shape
 from tests.bench.systems.base import JARS, Job, Launch, System, inherited
 from tests.integration.stack import CHECKOUT
 

@@ -14,7 +14,7 @@ FRESHNESS = re.compile(r"^freshness_seconds: .*$", re.MULTILINE)
 
 
 class Lakehouse(System):
-    """`pipelines.mirror` with the settings that `make up` gives it, for the workload's schema."""
+    """`pipelines.mirror.__main__` with the settings that `make up` gives it, for the workload's schema."""
 
     name, title = "lakehouse", "this project's mirror"
     keeps_tables = True
@@ -45,7 +45,7 @@ class Lakehouse(System):
         defaults.write_text(said, encoding="utf-8")
         own = {"STATE_DIR": str(job.folder), "SPARK_UI_PORT": "0", "CAPTURED_SCHEMAS": job.workload.schema,
                "LAKEHOUSE_SERVICE": "bench"}  # fmt: skip
-        return Launch((PYTHON, "-m", "pipelines.mirror"), inherited(job) | own, job.stage.folder)
+        return Launch((PYTHON, "-m", "pipelines.mirror.__main__"), inherited(job) | own, job.stage.folder)
 
 
 class FreshLakehouse(Lakehouse):

@@ -11,27 +11,28 @@ from pydantic import SecretStr
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from pipelines import ledger
-from pipelines.audit import Audit
-from pipelines.catalog import Lake
-from pipelines.deadletters import within
+from pipelines.changes.topic_batch import TopicBatch, TopicOutcome
+from pipelines.changes.waiting import firsts
 from pipelines.errors import UnknownSchema
-from pipelines.frames import given
-from pipelines.iceberg import LakeTable
-from pipelines.kafka import REPLAYED_FROM
-from pipelines.keys import Keys
-from pipelines.layout import Layout
-from pipelines.parking import firsts
-from pipelines.part import Outcome, Part
-from pipelines.profile import TopicProfile, profile
-from pipelines.protect import Vault
-from pipelines.resyncs import Resync
-from pipelines.rules import Rules
+from pipelines.kafka.profile import TopicProfile, profile
+from pipelines.kafka.ranges import Ranges
+from pipelines.kafka.read import within
+from pipelines.kafka.wire import REPLAYED_FROM
+from pipelines.lake.catalog import Lake
+from pipelines.lake.table import LakeTable
+from pipelines.ledger.entries import Counts, commit_entries, ledger_problems, read_ledger
+from pipelines.ledger.resyncs import Resync
+from pipelines.mirror.table.audit import AuditBranch
+from pipelines.mirror.table.mirror import TableMirror
+from pipelines.mirror.table.rules import Rules
+from pipelines.mirror.table.topic import Topic as TopicReader
+from pipelines.protection.crypto import ProtectionKeys
+from pipelines.protection.functions import Vault
+from pipelines.schema.versions import Attribute, TableVersions, Version, table_versions
 from pipelines.sources.postgres.names import table_of
-from pipelines.sources.postgres.schema_log import Attribute, TableVersions, Version, table_versions
-from pipelines.spec import SchemaPolicy
-from pipelines.table import TableMirror
-from pipelines.topic import Topic as TopicReader
+from pipelines.spark.dataframes import from_rows
+from pipelines.specs.layout import Layout
+from pipelines.specs.load import SchemaPolicy
 from quality.contract import Contract
 from tests.unit.pipelines.events import PLACEHOLDER, event, key_schema, value_schema, wire
 
@@ -169,7 +170,7 @@ def poison(data: bytes, partition: int = 0) -> tuple[Any, ...]:
 @cache
 def vault_of(spark: SparkSession, secret: str = SECRET) -> Vault:
     """Keys of a secret, given to Spark."""
-    keys = Keys.of(SecretStr(secret))
+    keys = ProtectionKeys.of(SecretStr(secret))
     assert keys is not None
     return Vault.of(spark, keys)
 
@@ -204,7 +205,7 @@ class Topic:
     ) -> TableMirror:  # fmt: skip
         """What a new process would begin with."""
         topic = TopicReader(self.name, self.registry, self, self.schema_log, PLACEHOLDER)  # type: ignore[arg-type]
-        audit = Audit(self.spark, contract, lambda: None) if contract is not None and contract.blocking else None
+        audit = AuditBranch(self.spark, contract, lambda: None) if contract is not None and contract.blocking else None
         if vault == "usual":
             vault = vault_of(self.spark) if contract is not None and contract.protected else None
         rules = Rules("shop", "mirror", 0.5, policy or SchemaPolicy(), layout or Layout(), contract, audit, vault)
@@ -212,7 +213,7 @@ class Topic:
 
     def batch(self, events: list[tuple[Any, ...]]) -> DataFrame:
         """The records of ``events``, at the next offsets."""
-        records = given(self.spark, [self._record(*e) for e in events], RECORD)
+        records = from_rows(self.spark, [self._record(*e) for e in events], RECORD)
         self.batches.append(records.withColumn("timestamp", F.current_timestamp()).persist())
         return self.batches[-1]
 
@@ -225,30 +226,30 @@ class Topic:
         return reduce(DataFrame.union, self.batches)
 
     def read(
-        self, session: SparkSession, topic: str, ranges: ledger.Ranges, whole: bool = False
-    ) -> Iterator[tuple[ledger.Ranges, DataFrame]]:
-        """As pipelines.history.TopicHistory does."""
+        self, session: SparkSession, topic: str, ranges: Ranges, whole: bool = False
+    ) -> Iterator[tuple[Ranges, DataFrame]]:
+        """As pipelines.kafka.topic_reader.TopicReader does."""
         if ranges:
             yield ranges, self.everything().where(within(ranges))
 
     def ends(self, topic: str) -> dict[int, int]:
-        """As pipelines.history.TopicHistory does."""
+        """As pipelines.kafka.topic_reader.TopicReader does."""
         return {partition: end for partition, end in enumerate(self.offsets) if end}
 
-    def lost(self, topic: str, ranges: ledger.Ranges) -> dict[int, tuple[int, int]]:
-        """As pipelines.history.TopicHistory does."""
+    def lost(self, topic: str, ranges: Ranges) -> dict[int, tuple[int, int]]:
+        """As pipelines.kafka.topic_reader.TopicReader does."""
         return {p: (start, self.held[p]) for p, (start, _) in ranges.items() if start < self.held[p]}
 
     def of(self, topic: str) -> DataFrame | None:
-        """As pipelines.parking.Parking does."""
+        """As pipelines.dead_letters.waiting.WaitingKeys does."""
         kept = self.letters.kept.keys() - self.letters.closed
         if not kept:
             return None
-        named = given(self.spark, sorted(kept), "partition int, offset long")
+        named = from_rows(self.spark, sorted(kept), "partition int, offset long")
         return firsts(self.everything().join(named, ["partition", "offset"]))
 
     def accepted(self, topic: str) -> dict[int, int]:
-        """As pipelines.parking.Parking does."""
+        """As pipelines.dead_letters.waiting.WaitingKeys does."""
         return self.let_pass
 
     def _record(
@@ -274,18 +275,18 @@ class Topic:
         mirror: TableMirror,
         batch: DataFrame,
         number: int,
-        planned: ledger.Ranges | None = None,
+        planned: Ranges | None = None,
         schema_changed: bool = False,
-    ) -> Outcome:
+    ) -> TopicOutcome:
         """Mirror a batch; its plan is what its records span on the topic's two partitions, unless one is given. What it
         holds is assumed where the mirror would.
         """
         seen = profile(batch).get(self.name) or TopicProfile(self.name)
         planned = planned or {**dict.fromkeys(range(2), (0, 0)), **seen.ranges}
         seen = mirror.expects(planned) or seen
-        outcome = Outcome(self.name, rows=seen.rows)
+        outcome = TopicOutcome(self.name, rows=seen.rows)
         raw = batch.where(F.col("topic") == self.name)
-        return mirror.mirror(Part(raw, seen, planned, number, self.spark.newSession(), outcome), schema_changed)
+        return mirror.mirror(TopicBatch(raw, seen, planned, number, self.spark.newSession(), outcome), schema_changed)
 
     def lake_table(self) -> LakeTable:
         """The table as it is now."""
@@ -303,14 +304,14 @@ class Topic:
         table = Lake(self.spark).table("shop", self.table)
         return list(table.summaries())[::-1] if table else []
 
-    def assert_ledger_is_whole(self) -> ledger.Counts:
+    def assert_ledger_is_whole(self) -> Counts:
         """The table's history holds every offset of the topic once, and accounts for every record. The sum of it."""
-        history = ledger.commits(self.summaries())
-        assert ledger.problems(history, complete=True) == []
-        assert ledger.read(reversed(self.summaries())).positions == {
+        history = commit_entries(self.summaries())
+        assert ledger_problems(history, complete=True) == []
+        assert read_ledger(reversed(self.summaries())).positions == {
             partition: end for partition, end in enumerate(self.offsets) if end
         }
-        counts = sum((commit.counts for commit in history if commit.counts), start=ledger.Counts())
+        counts = sum((commit.counts for commit in history if commit.counts), start=Counts())
         assert counts.records == self.everything().count()
         # More letters than this table's commits counted may be there from before it was dropped or rolled back.
         assert counts.dead_lettered <= len(self.letters.kept)

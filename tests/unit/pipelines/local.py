@@ -4,9 +4,9 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from pipelines.gear import QUICK_COMPILER
-from pipelines.jvm import remember_classes
-from pipelines.session import DRIVER_JAVA_OPTIONS, ENGINE_CONF
+from pipelines.mirror.jit import QUICK_COMPILER
+from pipelines.spark.py4j_cache import cache_classes
+from pipelines.spark.session import DRIVER_JAVA_OPTIONS, ENGINE_CONF
 
 JARS = Path(__file__).parents[3] / ".lakehouse/toolchain/jars/spark"
 
@@ -30,6 +30,6 @@ def local_session(warehouse: Path, java_options: str = QUICK_COMPILER, memory: s
     for key, value in conf.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
-    remember_classes(session._jvm)
+    cache_classes(session._jvm)
     session.sparkContext.setLogLevel("ERROR")
     return session

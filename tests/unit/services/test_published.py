@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 
-from pipelines.publish.dataset import ROLE
-from pipelines.publish.refresh import SNAPSHOT
+from pipelines.lake.properties import PUBLISHED_ROLE, PUBLISHED_SNAPSHOT
 from services.published import shown
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -20,7 +19,7 @@ class Table:
 
     ages: list[float]
     said: dict[int, dict[str, str]] = field(default_factory=dict)
-    properties: dict[str, str] = field(default_factory=lambda: {ROLE: "restricted"})
+    properties: dict[str, str] = field(default_factory=lambda: {PUBLISHED_ROLE: "restricted"})
 
     def name(self) -> tuple[str, ...]:
         return ("restricted_shop", "orders")
@@ -49,7 +48,7 @@ class Table:
 )
 def test_it_is_behind_since_the_first_commit_that_it_lacks(of: str, ages: list[float], behind: float) -> None:
     # The newest commit only rewrote its files.
-    dataset: Any = Table([40, 10], {1: {SNAPSHOT: of}})
+    dataset: Any = Table([40, 10], {1: {PUBLISHED_SNAPSHOT: of}})
     table: Any = Table(ages)
     found = shown(dataset, table, NOW)
     assert (found.role, found.table, found.snapshot_id) == ("restricted", "lake.restricted_shop.orders", of)

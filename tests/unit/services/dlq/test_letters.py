@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from pipelines.avro import Decoder
-from pipelines.keys import Keys
-from pipelines.letters import SEALED
+from pipelines.kafka.avro import Decoder
+from pipelines.protection.crypto import ProtectionKeys
+from pipelines.protection.letters import SEALED
 from services.cli.dlq import _described
 from services.dlq.letters import LISTED, key_is, unsealed
 from services.dlq.replay import Sealed, check_opened
@@ -46,8 +46,8 @@ def test_a_key_is_named(label: str, found: bytes | None, text: str, expected: bo
     assert key_is(found, text, Decoder(Registry())) is expected  # type: ignore[arg-type]
 
 
-def keys_of(secret: str) -> Keys:
-    keys = Keys.of(SecretStr(secret * 8))
+def keys_of(secret: str) -> ProtectionKeys:
+    keys = ProtectionKeys.of(SecretStr(secret * 8))
     assert keys is not None
     return keys
 
@@ -57,13 +57,15 @@ PLAIN = {**dict.fromkeys(LISTED), "topic": "shop.public.t", "partition": 1, "off
          "because": None, "closed_at": None}  # fmt: skip
 
 
-def letter(by: Keys) -> dict[str, Any]:
+def letter(by: ProtectionKeys) -> dict[str, Any]:
     return {**PLAIN, "key": by.sealed(b"a key", "shop.public.t:1:7:key"), "value": None,
             "headers": [{"key": SEALED, "value": by.fingerprint.encode()}]}  # fmt: skip
 
 
 @pytest.mark.parametrize(("by", "keys", "sealed"), [(MINE, MINE, False), (MINE, OTHER, True), (MINE, None, True)])
-def test_a_sealed_letter_is_opened_by_its_key_only(by: Keys, keys: Keys | None, sealed: bool) -> None:
+def test_a_sealed_letter_is_opened_by_its_key_only(
+    by: ProtectionKeys, keys: ProtectionKeys | None, sealed: bool
+) -> None:
     found = unsealed(letter(by), keys)
     assert found["sealed"] is sealed
     assert (found["key"] == b"a key") is not sealed

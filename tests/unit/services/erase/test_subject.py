@@ -7,9 +7,9 @@ import pytest
 from pyiceberg.schema import Schema
 from pyiceberg.types import DateType, DecimalType, LongType, NestedField, StringType
 
-from pipelines.avro import Decoder
-from pipelines.keys import Keys
-from pipelines.ledger import Ledger
+from pipelines.kafka.avro import Decoder
+from pipelines.ledger.entries import Ledger
+from pipelines.protection.crypto import ProtectionKeys
 from services.dlq.letters import Letter
 from services.erase.errors import CannotErase
 from services.erase.letters import Sorting
@@ -117,7 +117,7 @@ def test_an_event_is_found_by_a_column_that_is_no_key() -> None:
 
 @pytest.mark.parametrize(("doubtful", "about", "unreadable"), [(False, {1}, {3}), (True, {1, 3}, set())])
 def test_letters_are_sorted(doubtful: bool, about: set[int], unreadable: set[int]) -> None:
-    keys: Keys | None = None
+    keys: ProtectionKeys | None = None
     sorting = Sorting(Subject.of(pinned("id"), "7"), decoder(), keys, doubtful)
     other = {**letter(9, wire(1, KEY, {"id": 7}), None), "topic": "shop.public.others"}
     found = sorting.sort([letter(1, wire(1, KEY, {"id": 7}), None), letter(2, wire(1, KEY, {"id": 2}), None),

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from pipelines.maintenance.policy import Alerts
+from pipelines.specs.upkeep import Alerts
 from services.maintain.alerts import Condition, alerts
 
 NOW = datetime(2026, 1, 2, 12, tzinfo=UTC)

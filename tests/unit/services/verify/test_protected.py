@@ -12,9 +12,10 @@ from pydantic import SecretStr
 from pyiceberg.schema import Schema
 from pyiceberg.types import DateType, IcebergType, LongType, NestedField, StringType
 
-from pipelines.keys import Keys, place_of
-from pipelines.ledger import Ledger
-from pipelines.protected import PROPERTY, Entry
+from pipelines.lake.properties import PROTECTED
+from pipelines.ledger.entries import Ledger
+from pipelines.protection.columns import ColumnProtection
+from pipelines.protection.crypto import ProtectionKeys, place_of
 from pipelines.sources.postgres.reader import SourceTable, TableColumn
 from quality.contract import Column, Contract
 from quality.protection import Protection, masked
@@ -31,8 +32,8 @@ DATE, SIZE = TableColumn("v", "date", "date"), TableColumn("v", "numeric(9,2)", 
 PLACE = place_of(("public", "t"), "v")
 
 
-def keys_of(secret: str) -> Keys:
-    keys = Keys.of(SecretStr(secret * 8))
+def keys_of(secret: str) -> ProtectionKeys:
+    keys = ProtectionKeys.of(SecretStr(secret * 8))
     assert keys is not None
     return keys
 
@@ -43,8 +44,8 @@ KEYS, OTHER = keys_of("one secret "), keys_of("another one ")
 class Table:
     """What of PyIceberg's table is looked at."""
 
-    def __init__(self, kind: IcebergType, entry: Entry) -> None:
-        self.properties = {PROPERTY: json.dumps({"v": asdict(entry)})}
+    def __init__(self, kind: IcebergType, entry: ColumnProtection) -> None:
+        self.properties = {PROTECTED: json.dumps({"v": asdict(entry)})}
         self._schema = Schema(NestedField(1, "id", LongType()), NestedField(2, "v", kind))
 
     def schema(self) -> Schema:
@@ -52,10 +53,10 @@ class Table:
 
 
 def planned(
-    how: Protection, column: TableColumn = NAME, kind: str = "string", keys: Keys | None = KEYS,
+    how: Protection, column: TableColumn = NAME, kind: str = "string", keys: ProtectionKeys | None = KEYS,
     contract: Contract | None = None, key: tuple[str, ...] = ("id",),
 ) -> tuple[Plan, PinnedTable]:  # fmt: skip
-    entry = Entry(how, kind, KEYS.fingerprint if how in ("hash", "tokenise", "encrypt") else None,
+    entry = ColumnProtection(how, kind, KEYS.fingerprint if how in ("hash", "tokenise", "encrypt") else None,
                   PLACE if how == "encrypt" else None)  # fmt: skip
     there: Any = Table(DateType() if how == "drop" and kind == "date" else StringType(), entry)
     pinned = PinnedTable("shop", "t", "public", "t", "shop.public.t", key, 1, Ledger(), there)

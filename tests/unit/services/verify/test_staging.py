@@ -5,7 +5,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from pipelines.ledger import Ledger
+from pipelines.ledger.entries import Ledger
 from pipelines.sources.postgres.reader import TableColumn
 from services.verify import staging
 from services.verify.columns import ComparedColumn

@@ -1,0 +1,1 @@
+"""Raw records become admitted change rows, with their statistics."""

@@ -1,0 +1,149 @@
+"""Refit: change rows as they were written, in the columns that the table has now. Pure.
+
+A row that was written under an earlier schema keeps its values: a renamed column's under the new name, a dropped one's
+nowhere, and where a column didn't exist yet it shows what PostgreSQL shows there.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from pipelines.schema.columns import SourceColumn, TableShape
+from pipelines.schema.lake_types import is_promoted, printed, spark_type
+from pipelines.schema.plan import Target, Withheld, versions_of
+from pipelines.schema.policy import DISCARD_ROW
+from pipelines.schema.versions import TableVersions, Version
+from pipelines.sources.base.change_rows import WITHHELD
+from pipelines.sources.postgres.types import default_sql
+
+
+def project_rows(rows: DataFrame, shape: TableShape, wanted: Target, versions: TableVersions) -> DataFrame:
+    """Give ``rows``, all decoded with ``shape``, the columns of ``wanted``."""
+    written = versions_of(shape, versions) if wanted.attributes is not None else ()
+    if len(written) <= 1 and not wanted.withheld and _types(wanted.columns) == _types(shape.columns):
+        return rows
+
+    def image(name: str) -> list[Column]:
+        return [_value(c, name, shape, wanted, versions, written).alias(c.name) for c in wanted.columns]
+
+    values = image("row")
+    missing = [
+        _missing(column, shape, wanted, written).alias(column.name)
+        for column in wanted.columns
+        if column.type.toastable
+    ]
+    problem = _discarded(shape, wanted, written, dict(zip((c.name for c in wanted.columns), values, strict=True)))
+    before = F.when(F.col("before").isNotNull(), F.struct(*image("before"))) if "before" in rows.columns else None
+    return rows.withColumns(
+        {
+            "row": F.struct(*values),
+            **({} if before is None else {"before": before}),
+            "unavailable": F.struct(F.lit(None).cast("boolean").alias(""), *missing),
+            "problem": F.coalesce(F.col("problem"), problem),
+        }
+    )
+
+
+def _discarded(shape: TableShape, wanted: Target, written: Sequence[Version], values: Mapping[str, Column]) -> Column:
+    """The problem of rows that need a change which is withheld with their discarding; null otherwise."""
+    problem = F.lit(None).cast("string")
+    names = {column.name for column in shape.columns}
+    for change in wanted.withheld:
+        if change.word != DISCARD_ROW:
+            continue
+        found = [_needs(change, version, names, values) for version in written]
+        said = F.when(
+            _by_version(found, written) & (F.col("op") != "d"), F.lit(f"{WITHHELD}: {change.kind} of {change.column}")
+        )
+        problem = F.coalesce(problem, said)
+    return problem
+
+
+def _needs(change: Withheld, version: Version, names: set[str], values: Mapping[str, Column]) -> Column:
+    """Whether a row that was written under ``version`` has something that the change would have made room for."""
+    attribute = version.by_number.get(change.number)
+    if change.kind == "drop":
+        return F.lit(attribute is None)
+    if attribute is None or attribute.name not in names:
+        return F.lit(False)
+    if change.kind == "rename":
+        return F.lit(attribute.name != change.lake)
+    given = F.col("row").getField(attribute.name).isNotNull()
+    return given if change.lake is None else given & values[change.lake].isNull()
+
+
+def _types(columns: Sequence[SourceColumn]) -> list[tuple[str, str]]:
+    return [(column.name, printed(column.type.iceberg)) for column in columns]
+
+
+def _value(
+    column: SourceColumn,
+    image: str,
+    shape: TableShape,
+    wanted: Target,
+    versions: TableVersions,
+    written: Sequence[Version],
+) -> Column:
+    kind = spark_type(column.type.iceberg)
+    absent = none = F.lit(None).cast(kind)
+    first = versions.first_with(_number(column, wanted))
+    if first is not None:
+        attribute = first.by_number[_number(column, wanted)]
+        if attribute.missing is not None:
+            default = default_sql(attribute.missing, attribute.type, column.type.iceberg)
+            absent = absent if default is None else F.expr(default)
+
+    def read(name: str | None) -> Column:
+        source = next((c for c in shape.columns if c.name == name), None)
+        if source is None:
+            return absent
+        value = F.col(image).getField(source.name)
+        if printed(source.type.iceberg) == printed(column.type.iceberg):
+            return value
+        if is_promoted(printed(source.type.iceberg), printed(column.type.iceberg)):
+            return value.cast(kind)
+        if is_promoted(printed(column.type.iceberg), printed(source.type.iceberg)):
+            # The wider type is withheld: what fits the narrower one exactly is kept.
+            narrow = value.try_cast(kind)
+            return F.when(narrow.cast(spark_type(source.type.iceberg)) == value, narrow)
+        # Another type: its older values come with the snapshot that was asked for.
+        return none
+
+    def value(name: str | None, version: Version | None) -> Column:
+        gone = name is None and version is not None and first is not None and version.lsn > first.lsn
+        return none if gone else read(name)
+
+    known: list[Version | None] = list(written) or [None]
+    names = _names(column, wanted, written)
+    return _by_version([value(name, version) for name, version in zip(names, known, strict=True)], written)
+
+
+def _missing(column: SourceColumn, shape: TableShape, wanted: Target, written: Sequence[Version]) -> Column:
+    toastable = {c.name for c in shape.toastable}
+    found = [
+        F.col("unavailable").getField(name) if name in toastable else F.lit(False)
+        for name in _names(column, wanted, written)
+    ]
+    return _by_version(found, written)
+
+
+def _names(column: SourceColumn, wanted: Target, written: Sequence[Version]) -> list[str | None]:
+    """What the column was called, by version; its own name where the log says nothing."""
+    if not written:
+        return [column.name]
+    found = [version.by_number.get(_number(column, wanted)) for version in written]
+    return [None if attribute is None else attribute.name for attribute in found]
+
+
+def _by_version(values: Sequence[Column], written: Sequence[Version]) -> Column:
+    def later(before: Column, step: tuple[Column, Version]) -> Column:
+        value, version = step
+        return F.when(F.col("lsn") >= version.lsn, value).otherwise(before)
+
+    return reduce(later, zip(values[1:], written[1:], strict=True), values[0])
+
+
+def _number(column: SourceColumn, wanted: Target) -> int:
+    return next((number for number, name in (wanted.attributes or {}).items() if name == column.name), 0)

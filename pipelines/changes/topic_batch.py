@@ -1,0 +1,106 @@
+"""A topic's share of a batch, and what becomes of it."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from pyspark.sql import DataFrame, SparkSession
+
+from pipelines.kafka.profile import TopicProfile
+from pipelines.kafka.ranges import Ranges
+from pipelines.ledger.entries import Counts
+from pipelines.schema.versions import TableVersions
+from pipelines.spark.dataframes import persisted
+
+FEW_RECORDS = 50_000
+CACHED_OFFSETS = 100_000
+
+
+def coalesced(records: DataFrame, offsets: int) -> DataFrame:
+    """``records`` of so many ``offsets`` in as many partitions as they are worth: not one a Kafka partition, for every
+    job on them goes over all of them. Many are left as they were read, in parts that are all alike.
+    """
+    if offsets > CACHED_OFFSETS:
+        return records
+    return records.coalesce(1 if offsets <= FEW_RECORDS else records.sparkSession.sparkContext.defaultParallelism)
+
+
+@contextmanager
+def cached(records: DataFrame, offsets: int) -> Iterator[DataFrame]:
+    """``records`` of so many ``offsets``, kept for the block once they have been read. Many are read again from Kafka
+    instead, each time they are asked for: that takes less time than keeping them, and no memory.
+    """
+    if offsets > CACHED_OFFSETS:
+        yield records
+        return
+    with persisted(records):
+        yield records
+
+
+@dataclass
+class TopicOutcome:
+    """What became of a topic's records in a batch. Times in milliseconds, by stage.
+
+    ``skipped``: records that the table had already; ``reread``: records from before the batch that it lacked;
+    ``swept``: rows which a resync didn't find in the source any more. ``assumed``: what its records held wasn't looked
+    at first, and turned out to be what was expected. ``layout``: what was changed of it;
+    ``layout_refused``: why the one of the table's spec can't be had. ``described``: what of its contract was written
+    into its metadata; ``broken``: promise of it to how many rows broke it; ``not_enforced``: promise to why it can't be
+    asked of the table as it is.
+    """
+
+    topic: str
+    rows: int = 0
+    skipped: int = 0
+    reread: int = 0
+    swept: int = 0
+    counts: Counts = field(default_factory=Counts)
+    schema_changes: list[str] = field(default_factory=list)
+    layout: list[str] = field(default_factory=list)
+    described: list[str] = field(default_factory=list)
+    layout_refused: str | None = None
+    broken: dict[str, int] = field(default_factory=dict)
+    not_enforced: dict[str, str] = field(default_factory=dict)
+    committed: bool = False
+    assumed: bool = False
+    oldest_commit: float | None = None
+    ms: dict[str, int] = field(default_factory=dict)
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Add the time spent inside to ``name``."""
+        started = time.monotonic()
+        try:
+            yield
+        finally:
+            self.ms[name] = self.ms.get(name, 0) + round((time.monotonic() - started) * 1000)
+
+
+@dataclass(frozen=True)
+class TopicBatch:
+    """Records of the topic that go into the table in one commit, and the offsets that this commit accounts for.
+
+    ``versions``: of the table that these records are of, where they are from before a change of its key (see
+    :mod:`pipelines.evolve.key_change`); None: as the schema log says now. ``whole``: both halves of each row's change
+    of its key are among them, or in a table without a key all that was written before them.
+    """
+
+    raw: DataFrame
+    seen: TopicProfile
+    offsets: Ranges
+    batch: int
+    session: SparkSession
+    outcome: TopicOutcome
+    versions: TableVersions | None = None
+    whole: bool = False
+
+    @property
+    def few(self) -> bool:
+        """Whether the records are so few that what has to be planned and started costs more than they do."""
+        return self.seen.rows <= FEW_RECORDS
+
+    @property
+    def many(self) -> bool:
+        """Whether they are so many that what is known of them is worth a pass of its own."""
+        return self.seen.rows > CACHED_OFFSETS

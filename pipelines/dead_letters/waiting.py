@@ -1,0 +1,87 @@
+"""Parking: while a key has a dead letter, its later events wait behind it, so that each key's order is kept.
+
+A letter is open until somebody replays or discards it (a row in the table of actions). A replayed record is a new
+record of its topic, and passes.
+"""
+
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from pipelines.changes.waiting import firsts
+from pipelines.dead_letters import actions
+from pipelines.lake import names
+from pipelines.lake.catalog import Lake
+from pipelines.lake.names import DEAD_LETTERS, NAMESPACE
+from pipelines.lake.table import LakeTable
+from pipelines.protection.functions import Vault
+from pipelines.protection.letters import open_key
+
+POSITION = ("topic", "partition", "offset")
+
+
+class WaitingKeys:
+    """The keys that have open letters, as of the last ``refresh``. ``vault``: by which sealed ones are opened."""
+
+    def __init__(self, spark: SparkSession, vault: Vault | None = None) -> None:
+        self._session, self._lake, self._vault = spark.newSession(), Lake(spark), vault
+        self._seen: tuple[int | None, int | None] = (None, None)
+        self._open: dict[str, DataFrame] = {}
+        self._accepted: dict[str, dict[int, int]] = {}
+
+    def refresh(self) -> bool:
+        """Look again, if letters or actions have come since. Whether there are actions that weren't known."""
+        letters, done = (
+            self._lake.table(NAMESPACE, DEAD_LETTERS),
+            self._lake.table(names.NAMESPACE, names.DEAD_LETTER_ACTIONS),
+        )
+        now = (_snapshot(letters), _snapshot(done))
+        decided = now[1] != self._seen[1]
+        if now == self._seen:
+            return False
+        acts = None if done is None else self._session.table(done.sql_name)
+        if acts is not None:
+            self._accepted = _accepted(acts)
+        if letters is None:
+            self._seen = now
+            return decided
+        key = F.col("key") if self._vault is None else open_key(self._vault)
+        left = self._session.table(letters.sql_name).select(*POSITION, key.alias("key"))
+        if acts is not None:
+            closed = acts.where(F.col("action").isin(*actions.CLOSED)).select(*POSITION)
+            left = left.join(closed, list(POSITION), "left_anti")
+        self._open = self._held_here(left)
+        self._seen = now
+        return decided
+
+    def _held_here(self, letters: DataFrame) -> dict[str, DataFrame]:
+        """By topic what :func:`followers` takes, with its rows on the driver: no executor that is lost takes any along.
+        Not by a cache either, for Spark takes an Iceberg table's older snapshot, if it has that, for the newest.
+        """
+        rows = firsts(letters, "topic").toArrow()
+        return {
+            topic: self._session.createDataFrame(rows.filter(pc.field("topic") == topic).drop_columns(["topic"]))
+            for topic in pc.unique(rows["topic"]).to_pylist()
+        }
+
+    def of(self, topic: str) -> DataFrame | None:
+        """What :func:`followers` takes, for this topic; None: no key of it waits."""
+        return self._open.get(topic)
+
+    def accepted(self, topic: str) -> dict[int, int]:
+        """Partition to the offset below which a person has let any number of letters pass."""
+        return self._accepted.get(topic, {})
+
+
+def _accepted(acts: DataFrame) -> dict[str, dict[int, int]]:
+    newest = (
+        acts.where(F.col("action") == actions.ACCEPTED).groupBy("topic", "partition").agg(F.max("offset").alias("end"))
+    )
+    found: dict[str, dict[int, int]] = {}
+    for row in newest.collect():
+        found.setdefault(row.topic, {})[row.partition] = row.end
+    return found
+
+
+def _snapshot(table: LakeTable | None) -> int | None:
+    return None if table is None else table.snapshot_id

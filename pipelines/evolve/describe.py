@@ -1,0 +1,93 @@
+"""Describe: what a table's contract says of it, in the table's own metadata, where every engine shows it."""
+
+import json
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Any
+
+from pipelines.lake.iceberg_schema import INEXACT
+from pipelines.lake.properties import (
+    COMMENT,
+    CONTRACT_CLASSES,
+    CONTRACT_FRESHNESS,
+    CONTRACT_OWNER,
+    CONTRACT_PREFIX,
+    CONTRACT_PROTECTED,
+    CONTRACT_RETENTION,
+    CONTRACT_STATUS,
+    CONTRACT_STEWARD,
+    CONTRACT_VERSION,
+)
+from pipelines.lake.table import LakeTable
+from pipelines.protection.columns import column_protections
+from pipelines.schema.technical import TECHNICAL
+from quality.contract import Column, Contract
+from quality.protection import Protection
+
+
+def describe(table: LakeTable, contract: Contract | None) -> list[str]:
+    """Write what ``contract`` says into the table's properties and its columns' comments, in one commit, and say what
+    was changed. What an earlier one said goes; None: it is the table's no more.
+    """
+    table.refresh()
+    properties = table.properties
+    known = {name for name in properties if name.startswith(CONTRACT_PREFIX)}
+    if contract is None and not known:
+        return []
+    protected = {name: entry.how for name, entry in column_protections(properties).items()}
+    said = _properties(contract, protected) if contract is not None else {}
+    gone = (known | ({COMMENT} & properties.keys())) - said.keys()
+    news = {name: value for name, value in said.items() if properties.get(name) != value}
+    comments = dict(_comments(table, contract, protected))
+    if not (gone or news or comments):
+        return []
+    table.alter([partial(comment, comments=comments)] if comments else [], news, gone)
+    return [*sorted(news), *(f"{name} is gone" for name in sorted(gone)), *(f"comment of {name}" for name in comments)]
+
+
+def comment_of(column: Column, protection: Protection | None = None) -> str | None:
+    """What is shown of a column: its description, how it is classified, and what was done to its values."""
+    words = [column.description, column.classification and f"[{column.classification}]"]
+    words += [protection and f"[protected: {protection}]"]
+    return " ".join(word for word in words if word) or None
+
+
+def _properties(contract: Contract, protected: Mapping[str, Protection]) -> dict[str, str]:
+    classes = {c.name: c.classification for c in contract.columns if c.classification}
+    said = {
+        COMMENT: contract.description,
+        CONTRACT_VERSION: contract.version,
+        CONTRACT_STATUS: contract.status,
+        CONTRACT_OWNER: contract.owner,
+        CONTRACT_STEWARD: contract.steward,
+        CONTRACT_CLASSES: json.dumps(classes) if classes else None,
+        CONTRACT_PROTECTED: json.dumps(protected) if protected else None,
+        CONTRACT_FRESHNESS: _number(contract.freshness_seconds),
+        CONTRACT_RETENTION: _number(contract.retention_seconds),
+    }
+    return {name: value for name, value in said.items() if value}
+
+
+def _number(seconds: float | None) -> str | None:
+    return None if seconds is None else f"{seconds:g}"
+
+
+def _comments(
+    table: LakeTable, contract: Contract | None, protected: Mapping[str, Protection]
+) -> Iterator[tuple[str, str | None]]:
+    """The columns whose comment isn't what it shall be, and what it shall be."""
+    for name, said in table.comments.items():
+        column = contract.column(name) if contract is not None else None
+        # What the lake can't hold of the column it says itself.
+        _, inexact, lost = (said or "").partition(INEXACT)
+        words = [column and comment_of(column, protected.get(name)), inexact and f"{inexact}{lost}"]
+        wanted = " ".join(word for word in words if word) or None
+        if name not in TECHNICAL and wanted != said:
+            yield name, wanted
+
+
+def comment(update: Any, comments: Mapping[str, str | None]) -> Any:
+    """Iceberg's UpdateSchema, with these comments of columns (None: none)."""
+    for name, comment in comments.items():
+        update = update.updateColumnDoc(name, comment)
+    return update

@@ -1,0 +1,150 @@
+"""Give a table the columns of its source, in one commit."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from pipelines.errors import StopPipeline
+from pipelines.evolve.applied import applied_schema
+from pipelines.failpoints import failpoint
+from pipelines.lake.catalog import Lake
+from pipelines.lake.iceberg_schema import steps
+from pipelines.lake.properties import ATTRIBUTES, BACKFILL, KEY_COLUMNS, RELATION, SCHEMA_HISTORY, SCHEMA_LSN, WITHHELD
+from pipelines.lake.table import LakeTable
+from pipelines.protection.columns import ProtectedColumns
+from pipelines.schema.columns import TableShape
+from pipelines.schema.lake_types import printed
+from pipelines.schema.plan import Applied, Change, Target, schema_changes, with_defaults
+from pipelines.schema.policy import FREEZE, clashes
+from pipelines.schema.versions import TableVersions
+from pipelines.sources.postgres.types import default_sql
+
+
+def check_frozen(table: LakeTable, wanted: Target) -> None:
+    """Raise StopPipeline where the table's spec freezes a change, or keeps a column of a name that another one has."""
+    frozen = [f"the spec freezes the {w.kind} of {w.column}" for w in wanted.withheld if w.word == FREEZE]
+    twice = [f"two columns would be called {name}, one of which the spec keeps" for name in clashes(wanted)]
+    refuse(table, [*frozen, *twice])
+
+
+def fit_columns(
+    lake: Lake, table: LakeTable, wanted: Target, versions: TableVersions, shape: TableShape | None,
+    protected: ProtectedColumns | None = None,
+) -> list[Change]:  # fmt: skip
+    """Give the table the columns of ``wanted``, in one commit, and say what was changed.
+
+    Raise StopPipeline where that can't be done, before anything is changed: the message says what differs, what to do.
+    ``shape``: of the newest events, which tells of defaults where the source has no schema log.
+    """
+    has = applied_schema(table, versions)
+    found = with_defaults(schema_changes(has, wanted), wanted, versions)
+    renamed = {c.column: c.to for c in found if c.kind == "rename"}
+    differences = impossible_changes(has, wanted, found, versions, shape)
+    if sorted(renamed.get(key, key) for key in has.keys) != sorted(wanted.keys):
+        differences.append(f"the key is {list(has.keys)} in the lake and {list(wanted.keys)} in the source")
+    refuse(table, differences)
+    protected = protected or ProtectedColumns()
+    version, said = wanted.version, protection_properties(table, wanted, found, protected)
+    if not found and not said and (version is None or table.properties.get(SCHEMA_LSN) == str(version.lsn)):
+        return []
+    told = protected.told(found)
+    properties = {
+        **column_properties(table, wanted, versions, found, protected),
+        **said,
+        **version_properties(table, wanted, told),
+    }
+    failpoint("before-alter")
+    table.alter(steps(lake.jvm, protected.changes(found), wanted.columns), properties)
+    return told
+
+
+def protection_properties(
+    table: LakeTable, wanted: Target, found: Sequence[Change], protected: ProtectedColumns
+) -> dict[str, str]:
+    """Properties: how its columns are protected. Raises StopPipeline where older rows have one otherwise."""
+    renamed = {c.to: c.column for c in found if c.kind == "rename"}
+    fresh = {c.column for c in found if c.kind in ("add", "replace")}
+    kept = {name: renamed.get(name, name) for name in wanted.types if name not in fresh}
+    protected.check_same(table.sql_name, table.properties, kept)
+    return protected.properties(table.properties, wanted.types)
+
+
+def column_properties(
+    table: LakeTable, wanted: Target, versions: TableVersions, found: Sequence[Change], protected: ProtectedColumns
+) -> dict[str, str]:
+    """Properties: what the columns are of the source's, and the values that older rows still have to get."""
+    properties = {}
+    if wanted.version is not None:
+        properties[RELATION] = str(wanted.version.relation)
+        properties[ATTRIBUTES] = json.dumps({str(number): name for number, name in (wanted.attributes or {}).items()})
+    late = {c.column: _late(c, wanted, versions, protected) for c in found if c.missing}
+    if late:
+        properties[BACKFILL] = json.dumps({**json.loads(table.properties.get(BACKFILL, "{}")), **late})
+    return properties
+
+
+def version_properties(table: LakeTable, wanted: Target, done: Sequence[Change]) -> dict[str, str]:
+    """Properties: the key, the version that the table follows now, and what was done for it."""
+    properties, version = {KEY_COLUMNS: json.dumps(list(wanted.keys))}, wanted.version
+    if version is not None:
+        properties[SCHEMA_LSN] = str(version.lsn)
+    withheld = json.dumps({w.column: str(w) for w in wanted.withheld})
+    told = [str(change) for change in done]
+    if withheld != table.properties.get(WITHHELD, "{}"):
+        properties[WITHHELD] = withheld
+        told += [str(w) for w in wanted.withheld]
+    if told:
+        said = {"lsn": version and version.lsn, "at": version and version.changed_at, "changes": told}
+        properties[SCHEMA_HISTORY] = json.dumps([*json.loads(table.properties.get(SCHEMA_HISTORY, "[]")), said])
+    return properties
+
+
+def _late(change: Change, wanted: Target, versions: TableVersions, protected: ProtectedColumns) -> dict[str, Any]:
+    number = next(number for number, name in (wanted.attributes or {}).items() if name == change.column)
+    first = versions.first_with(number)
+    assert first is not None
+    assert change.missing is not None
+    value = protected.default(change.column, default_sql(*change.missing, change.to), change.to)
+    return {"value": value, "before_lsn": first.lsn}
+
+
+def _reread_since(has: Applied, versions: TableVersions) -> bool:
+    """Whether the source's rows are read again for a change that the table hasn't followed."""
+    since = has.version.lsn if has.version else 0
+    return any(version.reread and version.lsn > since for version in versions.versions)
+
+
+def refuse(table: LakeTable, differences: Sequence[str]) -> None:
+    """Raise StopPipeline if there are differences that the table can't follow."""
+    if differences:
+        raise StopPipeline(
+            f"the source changed the schema of {table.sql_name} in a way that can't be followed:"
+            f" {'; '.join(differences)}. Nothing of this batch was merged into it. Undo the change in the source, or"
+            " let the table follow it (pipelines/specs), or drop it from the lake to have it mirrored anew from its"
+            " topic (README, Trouble)."
+        )
+
+
+def impossible_changes(
+    has: Applied, wanted: Target, found: Sequence[Change], versions: TableVersions, shape: TableShape | None
+) -> list[str]:
+    """List what of the changes a table can't follow."""
+    renamed = {c.column: c.to for c in found if c.kind == "rename"}
+    differences = []
+    reread = _reread_since(has, versions)
+    for change in found:
+        old = next((old for old, new in renamed.items() if new == change.column), change.column)
+        if change.kind in ("drop", "replace") and old in has.fixed:
+            differences.append(f"column {old} can't go, because the table is partitioned by it, or was")
+        elif change.kind == "replace" and not (reread and wanted.keys and change.column not in wanted.keys):
+            differences.append(f"column {old} is {has.types[old]} in the lake and {printed(change.to)} in the source")
+    if wanted.version is None and shape is not None:
+        added = {change.column for change in found if change.kind == "add"}
+        differences += [
+            f"column {c.name} is new and has a default, which older rows show though no event says so"
+            for c in shape.columns
+            if c.name in added and c.has_default
+        ]
+    elif reread and not wanted.keys:
+        differences.append("older rows have new values, and rows without a key can't be read again")
+    return differences

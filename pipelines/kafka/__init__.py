@@ -1,0 +1,1 @@
+"""Offsets and bytes: what topics hold, read as raw records."""

@@ -1,0 +1,69 @@
+"""Assume: what a part of a topic holds, if it is like the part before it, or like its own ends.
+
+To look first is a pass of its own over all of it. So it is decoded as what it should be, and counted on the way; if it
+turns out to be anything else, it is looked at after all. See infra/decisions/042-expected-contents.md.
+"""
+
+from collections.abc import Callable
+
+from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as F
+
+from pipelines.kafka.profile import TopicProfile
+from pipelines.kafka.ranges import Ranges, offset_count
+from pipelines.kafka.wire import number_of, schema_id
+from pipelines.spark.dataframes import observing
+
+# So many offsets are more than the markers that transactions leave: some are records.
+EXPECTED_OFFSETS = 1_000
+# Of each partition, at either end.
+SAMPLE_OFFSETS = 1_000
+
+
+def expected_profile(before: TopicProfile | None, ranges: Ranges) -> TopicProfile | None:
+    """What ``ranges`` hold at most, if every record is like the ones of ``before``; None: these weren't all alike."""
+    if before is None or len(before.schema_ids) != 1 or len(before.key_schema_ids) > 1 or before.unkeyed:
+        return None
+    (identifier,), newest = before.schema_ids, max(end for _, end in ranges.values()) - 1
+    return TopicProfile(
+        before.topic, dict(ranges), {identifier: newest}, set(before.key_schema_ids), offset_count(ranges), assumed=True
+    )
+
+
+def beginning(ranges: Ranges) -> Ranges:
+    """The first few offsets of each partition."""
+    return {partition: (start, min(end, start + SAMPLE_OFFSETS)) for partition, (start, end) in ranges.items()}
+
+
+def ending(ranges: Ranges) -> Ranges:
+    """The last few, of those that aren't its :func:`beginning`."""
+    return {p: (max(end - SAMPLE_OFFSETS, beginning(ranges)[p][1]), end) for p, (_, end) in ranges.items()}
+
+
+def verified(records: DataFrame, seen: TopicProfile) -> tuple[DataFrame, Callable[[], TopicProfile | None]]:
+    """``records``, and what to ask once an action has read all of them: what they hold, None if that isn't what was
+    assumed. What was ``seen`` isn't counted again.
+    """
+    if not seen.assumed:
+        return records, lambda: seen
+    value, key, without_value = schema_id("value"), schema_id("key"), F.col("value").isNull()
+    counts = [
+        F.count("*").alias("rows"),
+        F.count_if(without_value).alias("tombstones"),
+        F.count_if(F.col("key").isNull() & ~without_value).alias("unkeyed"),
+        *(bound(schema).alias(f"{name} {of}") for of, schema in (("value", value), ("key", key))
+          for name, bound in (("least", F.min), ("greatest", F.max))),
+    ]  # fmt: skip
+    passing, found = observing(records, counts)
+    return passing, lambda: _confirmed(found(), seen)
+
+
+def _confirmed(found: Row | None, seen: TopicProfile) -> TopicProfile | None:
+    if found is None:
+        return None
+    values, keys = ({number_of(found[f"{name} {of}"]) for name in ("least", "greatest")} for of in ("value", "key"))
+    if values != seen.schema_ids.keys() or keys - {None} != seen.key_schema_ids or found["unkeyed"]:
+        return None
+    return TopicProfile(
+        seen.topic, seen.ranges, seen.schema_ids, seen.key_schema_ids, found["rows"], found["tombstones"]
+    )

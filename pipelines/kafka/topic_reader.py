@@ -1,0 +1,102 @@
+"""What Kafka still holds of a topic: for a table that lacks more of it than the stream is going to read.
+
+That is so when the table was dropped or rolled back, or when the stream's checkpoint is newer than the table.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+from pyspark.sql import DataFrame, SparkSession
+
+from pipelines.errors import RetryBatch
+from pipelines.kafka.checkpoint import TopicOffsets
+from pipelines.kafka.client import (
+    ANSWER_SECONDS,
+    EARLIEST,
+    LATEST,
+    TopicPartitionKey,
+    ask,
+    client_config,
+    list_offsets,
+    settled_ends,
+)
+from pipelines.kafka.ranges import Ranges, non_empty
+from pipelines.kafka.read import read_ranges
+
+
+class TopicReader:
+    """Reads ranges of topics anew, ``at_once`` offsets at a time."""
+
+    def __init__(self, kafka_bootstrap: str, at_once: int) -> None:
+        self._kafka_bootstrap, self.at_once = kafka_bootstrap, at_once
+
+    def read(
+        self, session: SparkSession, topic: str, ranges: Ranges, whole: bool = False
+    ) -> Iterator[tuple[Ranges, DataFrame]]:
+        """Parts of ``ranges``, each with its raw records, in order; or all as one part, if ``whole``."""
+        if not ranges:
+            return
+        for part in [ranges] if whole else split_ranges(ranges, self.at_once):
+            yield part, read_ranges(session, self._kafka_bootstrap, {topic: part})
+
+    def ends(self, topic: str) -> dict[int, int]:
+        """Partition to the offset after the last record that the topic has now. Raises RetryBatch."""
+        with _answering(self._kafka_bootstrap):
+            return settled_ends(self._kafka_bootstrap, topic)
+
+    def lost(self, topic: str, ranges: Ranges) -> dict[int, tuple[int, int]]:
+        """What of ``ranges`` Kafka doesn't hold any more: partition to first offset and the first that is held.
+
+        Raises RetryBatch if it doesn't answer.
+        """
+        held = _earliest(self._kafka_bootstrap, [(topic, partition) for partition in ranges])
+        return non_empty({partition: (start, held[topic, partition]) for partition, (start, _) in ranges.items()})
+
+
+def is_outrun(positions: TopicOffsets, kafka_bootstrap: str) -> bool:
+    """Whether Kafka has lost records from these positions on. Raises RetryBatch if it doesn't answer."""
+    flat = {(topic, partition): offset for topic, by in positions.items() for partition, offset in by.items()}
+    held = _earliest(kafka_bootstrap, flat)
+    return any(held[key] > offset for key, offset in flat.items())
+
+
+def backlog(positions: TopicOffsets, pattern: str, kafka_bootstrap: str) -> int:
+    """How many offsets lie between these positions, or what Kafka holds, and the ends of the topics whose names have
+    ``pattern``. Raises RetryBatch if it doesn't answer.
+    """
+    admin = AdminClient(client_config(kafka_bootstrap))
+    with _answering(kafka_bootstrap):
+        topics = ask(lambda: admin.list_topics(timeout=ANSWER_SECONDS).topics)
+        keys = [(name, p) for name, topic in topics.items() if re.search(pattern, name) for p in topic.partitions]
+        ends = ask(lambda: list_offsets(admin, keys, LATEST))
+    held = _earliest(kafka_bootstrap, keys)
+    return sum(max(0, end - max(held[t, p], positions.get(t, {}).get(p, 0))) for (t, p), end in ends.items())
+
+
+def _earliest(kafka_bootstrap: str, partitions: Iterable[TopicPartitionKey]) -> dict[TopicPartitionKey, int]:
+    admin = AdminClient(client_config(kafka_bootstrap))
+    with _answering(kafka_bootstrap):
+        return ask(lambda: list_offsets(admin, partitions, EARLIEST))
+
+
+@contextmanager
+def _answering(kafka_bootstrap: str) -> Iterator[None]:
+    try:
+        yield
+    except KafkaException as error:
+        raise RetryBatch(f"Kafka doesn't answer at {kafka_bootstrap}: {error}") from error
+
+
+def split_ranges(ranges: Ranges, at_once: int) -> Iterator[Ranges]:
+    """``ranges`` in parts of about ``at_once`` offsets, all partitions advancing alike."""
+    total = sum(end - start for start, end in ranges.values())
+    count = -(-total // at_once)
+    for i in range(count):
+        cut = {
+            p: (start + (end - start) * i // count, start + (end - start) * (i + 1) // count)
+            for p, (start, end) in ranges.items()
+        }
+        yield non_empty(cut)

@@ -1,0 +1,120 @@
+"""Alter: an Iceberg table's schema, made and changed. Pure but for the objects of Iceberg that it is given."""
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pipelines.schema.columns import SourceColumn, TableShape
+from pipelines.schema.plan import Change
+from pipelines.schema.technical import TECHNICAL, TECHNICAL_TYPES
+
+# Begins what a column's comment says of values that the lake can't hold.
+INEXACT = "not exact; lost: "
+
+
+def iceberg_schema(shape: TableShape, keys: Sequence[str]) -> dict[str, Any]:
+    """The table's schema in Iceberg's JSON form: the source's columns, then the technical ones; the key required."""
+    identifiers = _Identifiers()
+    fields = [
+        {
+            "id": identifiers.take(),
+            "name": c.name,
+            "required": c.name in keys,
+            "type": identifiers.number(c.type.iceberg),
+            **_doc(c),
+        }
+        for c in shape.columns
+    ]
+    fields += [
+        {"id": identifiers.take(), "name": name, "required": False, "type": TECHNICAL_TYPES[name]} for name in TECHNICAL
+    ]
+    identifier = identifies(shape.columns, keys)
+    key_ids = [field["id"] for field in fields if field["name"] in identifier]
+    return {"type": "struct", "schema-id": 0, "identifier-field-ids": key_ids, "fields": fields}
+
+
+def identifies(columns: Sequence[SourceColumn], keys: Sequence[str]) -> tuple[str, ...]:
+    """The columns that Iceberg is told to be the identifier: the key, or none where a type of it can't be. What the key
+    is, the table's properties say in any case.
+    """
+    types = {column.name: column.type.iceberg for column in columns}
+    usable = all(isinstance(types[key], str) and types[key] not in ("float", "double") for key in keys)
+    return tuple(keys) if usable else ()
+
+
+def _doc(column: SourceColumn) -> dict[str, str]:
+    return {"doc": f"{INEXACT}{column.type.lost}"} if column.type.lost else {}
+
+
+def steps(jvm: Any, found: Sequence[Change], columns: Sequence[SourceColumn]) -> list[Callable[[Any], Any]]:
+    """These changes, as steps of :meth:`pipelines.lake.table.LakeTable.alter`; ``columns``: what the table is to have.
+
+    What is dropped goes first; then new names, by way of names that nothing has; then types and new columns.
+    """
+    renames = [(change.column, change.to) for change in found if change.kind == "rename"]
+    aside = {old: f"__renamed_{index}" for index, (old, _) in enumerate(renames)}
+    identifiers = _Identifiers()
+    docs = {column.name: _doc(column) for column in columns}
+    fresh = [
+        {"id": identifiers.take(), "name": c.column, "required": False, "type": identifiers.number(c.to)}
+        | docs.get(c.column, {})
+        for c in found
+        if c.kind in ("add", "replace")
+    ]
+
+    def drop(update: Any) -> Any:
+        for change in found:
+            if change.kind == "drop":
+                update = update.deleteColumn(change.column)
+        return update
+
+    def put_aside(update: Any) -> Any:
+        for old, _ in renames:
+            update = update.renameColumn(old, aside[old])
+        return update
+
+    def rename(update: Any) -> Any:
+        for old, new in renames:
+            update = update.renameColumn(aside[old], new)
+        return update
+
+    def retype(update: Any) -> Any:
+        for change in found:
+            if change.kind == "widen":
+                kind = jvm.org.apache.iceberg.types.Types.fromPrimitiveString(change.to)
+                update = update.updateColumn(change.column, kind)
+            elif change.kind == "replace":
+                update = update.deleteColumn(change.column)
+        return update
+
+    def add(update: Any) -> Any:
+        schema = {"type": "struct", "schema-id": 0, "fields": fresh}
+        return update.unionByNameWith(jvm.org.apache.iceberg.SchemaParser.fromJson(json.dumps(schema)))
+
+    return [drop, put_aside, rename, retype, *([add] if fresh else [])] if found else []
+
+
+def set_key(update: Any, was: Sequence[str], keys: Sequence[str]) -> Any:
+    """The columns ``keys`` are Iceberg's identifier, and required; those that were it before may be null."""
+    update = update.allowIncompatibleChanges().setIdentifierFields(list(keys))
+    for key in was:
+        update = update.makeColumnOptional(key)
+    for key in keys:
+        update = update.requireColumn(key)
+    return update
+
+
+class _Identifiers:
+    """Field ids, each used once."""
+
+    def __init__(self) -> None:
+        self._last = 0
+
+    def take(self) -> int:
+        self._last += 1
+        return self._last
+
+    def number(self, kind: Any) -> Any:
+        if isinstance(kind, dict):
+            return {**kind, "element-id": self.take(), "element": self.number(kind["element"])}
+        return kind

@@ -1,0 +1,229 @@
+"""An Iceberg table, as a Spark session looked it up: what it is, and changes of it that need no Spark."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from pipelines.lake.properties import BY_PARTITION, DELETE_GRANULARITY
+from pipelines.spark.session import CATALOG
+from pipelines.sql import quote_path
+
+
+class LakeTable:
+    """A table of the lake as of its last look-up. ``branch``: what is read and written of it is there, where others
+    don't see it; its schema and properties are the table's all the same.
+    """
+
+    def __init__(self, jvm: Any, namespace: str, name: str, table: Any, branch: str | None = None) -> None:
+        self.namespace, self.name, self.branch, self._table = namespace, name, branch, table
+        self._jvm = jvm
+        # Each is read once, as a whole: every entry by itself would be a call into the JVM.
+        self._properties: dict[str, str] | None = None
+        self._columns: list[dict[str, Any]] | None = None
+
+    @property
+    def sql_name(self) -> str:
+        """The table's name in Spark SQL, quoted."""
+        branch = () if self.branch is None else (f"branch_{self.branch}",)
+        return quote_path((CATALOG, self.namespace, self.name, *branch))
+
+    @property
+    def _head(self) -> Any:
+        """Iceberg's newest Snapshot; None: nothing was ever committed."""
+        return self._table.currentSnapshot() if self.branch is None else self._table.snapshot(self.branch)
+
+    @property
+    def branches(self) -> set[str]:
+        """The table's branches and tags, by name."""
+        return {str(name) for name in self._table.refs()}
+
+    def on(self, branch: str) -> "LakeTable":
+        """The same table, read and written on a branch that it has."""
+        return LakeTable(self._jvm, self.namespace, self.name, self._table, branch)
+
+    @property
+    def snapshot_id(self) -> int | None:
+        """The current snapshot; None: nothing was ever committed."""
+        snapshot = self._head
+        return None if snapshot is None else int(snapshot.snapshotId())
+
+    @property
+    def java(self) -> Any:
+        """Iceberg's own Table."""
+        return self._table
+
+    @property
+    def summary(self) -> dict[str, str]:
+        """The current snapshot's summary; {}: nothing was ever committed."""
+        snapshot = self._head
+        return {} if snapshot is None else self.summary_of(snapshot)
+
+    def summary_of(self, snapshot: Any) -> dict[str, str]:
+        """That of Iceberg's Snapshot."""
+        return _entries(self._jvm, snapshot.summary())
+
+    def snapshot_times(self) -> dict[int, int]:
+        """Snapshot to when it was made, in milliseconds since 1970."""
+        return {int(snapshot.snapshotId()): int(snapshot.timestampMillis()) for snapshot in self._table.snapshots()}
+
+    def untagged_times(self) -> list[int]:
+        """The same of the snapshots that no tag keeps, when they were made."""
+        kept = {int(ref.snapshotId()) for ref in dict(self._table.refs()).values() if ref.isTag()}
+        return [made for snapshot, made in self.snapshot_times().items() if snapshot not in kept]
+
+    @property
+    def counted_at(self) -> int | None:
+        """When the newest snapshot was made that has statistics, in milliseconds since 1970; None: there is none."""
+        times = self.snapshot_times()
+        of = (int(file.snapshotId()) for file in self._table.statisticsFiles())
+        return max((times[snapshot] for snapshot in of if snapshot in times), default=None)
+
+    @property
+    def last_changed(self) -> float:
+        """When the table was last changed, by the clock of whoever did: seconds since 1970."""
+        return float(self._table.operations().current().lastUpdatedMillis()) / 1000
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """Table properties."""
+        if self._properties is None:
+            self._properties = _entries(self._jvm, self._table.properties())
+        return self._properties
+
+    @property
+    def column_types(self) -> dict[str, str]:
+        """Column name to Iceberg type, as Iceberg prints it."""
+        return {column["name"]: self._printed(column) for column in self._schema}
+
+    @property
+    def comments(self) -> dict[str, str | None]:
+        """Column name to its comment."""
+        return {column["name"]: column.get("doc") for column in self._schema}
+
+    def _printed(self, column: Mapping[str, Any]) -> str:
+        name, kind = column["name"], column["type"]
+        return kind if isinstance(kind, str) else str(self._table.schema().findType(name).toString())
+
+    @property
+    def _schema(self) -> list[dict[str, Any]]:
+        """The columns in Iceberg's JSON form."""
+        if self._columns is None:
+            told = self._jvm.org.apache.iceberg.SchemaParser.toJson(self._table.schema())
+            self._columns = json.loads(told)["fields"]
+        return self._columns
+
+    @property
+    def identity(self) -> tuple[str, int]:
+        """Which table it is, and which of its schemas it has now."""
+        return str(self._table.location()), int(self._table.schema().schemaId())
+
+    @property
+    def deletes_together(self) -> bool:
+        """Whether the deletes of a partition are written to one file, not to one for each data file."""
+        return self.properties.get(DELETE_GRANULARITY) == BY_PARTITION
+
+    @property
+    def partitioned(self) -> bool:
+        """Whether what is written now goes to partitions."""
+        return bool(self._table.spec().isPartitioned())
+
+    @property
+    def rows(self) -> int:
+        """Those of its data files, deleted ones included."""
+        return int(self.summary.get("total-records", 0))
+
+    @property
+    def first_columns(self) -> set[str]:
+        """The columns that the table has had since it was made, by the names that they have now."""
+        schemas = self._table.schemas()
+        first = schemas.get(min(schemas.keySet()))
+        return {
+            field.name() for field in self._table.schema().columns() if first.findField(field.fieldId()) is not None
+        }
+
+    def may_hold(self, between: Mapping[str, tuple[Any, Any]]) -> bool:
+        """Whether it may have rows with a value between two in each of these columns, by the bounds of its files."""
+        expressions = self._jvm.org.apache.iceberg.expressions.Expressions
+        condition = expressions.alwaysTrue()
+        for column, (low, high) in between.items():
+            for limit in (expressions.greaterThanOrEqual(column, low), expressions.lessThanOrEqual(column, high)):
+                condition = getattr(expressions, "and")(condition, limit)
+        scan = self._table.newScan().filter(condition)
+        files = (scan if self.branch is None else scan.useRef(self.branch)).planFiles()
+        try:
+            return bool(files.iterator().hasNext())
+        finally:
+            files.close()
+
+    def set_properties(self, properties: Mapping[str, str], remove: Iterable[str] = ()) -> None:
+        """Set and remove table properties, in one commit."""
+        update = self._table.updateProperties()
+        for key, value in properties.items():
+            update = update.set(key, value)
+        for key in remove:
+            update = update.remove(key)
+        update.commit()
+        self._forget()
+
+    def refresh(self) -> None:
+        """Look the table up anew."""
+        self._table.refresh()
+        self._forget()
+
+    def _forget(self) -> None:
+        self._properties = self._columns = None
+
+    def alter(
+        self, steps: Sequence[Callable[[Any], Any]], properties: Mapping[str, str], remove: Iterable[str] = ()
+    ) -> None:
+        """Change the schema, set properties and remove some, in one commit, which is seen at once.
+
+        ``steps``: each takes Iceberg's UpdateSchema and gives it back with changes, and sees what the one before did.
+        """
+        transaction = self._table.newTransaction()
+        for step in steps:
+            step(transaction.updateSchema()).commit()
+        update = transaction.updateProperties()
+        for key, value in properties.items():
+            update = update.set(key, value)
+        for key in remove:
+            update = update.remove(key)
+        update.commit()
+        transaction.commitTransaction()
+        self.refresh()
+
+    def commit_nothing(self, summary: Mapping[str, str], tidy: bool = False, validator: Any = None) -> None:
+        """Commit a snapshot that changes no row and carries ``summary``. ``tidy``: it leaves delete files out which no
+        data file needs any more, and merges manifests where there are many. ``validator``: Iceberg's
+        SnapshotAncestryValidator, which says whether it may be laid over what is there.
+        """
+        append = self._table.newAppend() if tidy else self._table.newFastAppend()
+        if validator is not None:
+            append = append.validateWith(validator)
+        for key, value in summary.items():
+            append = append.set(key, value)
+        if self.branch is not None:
+            append = append.toBranch(self.branch)
+        append.commit()
+
+    def summaries(self) -> Iterator[dict[str, str]]:
+        """Snapshot summaries from the current snapshot back along its ancestors."""
+        snapshot = self._head
+        while snapshot is not None:
+            yield self.summary_of(snapshot)
+            parent = snapshot.parentId()
+            snapshot = None if parent is None else self._table.snapshot(parent)
+
+
+def _entries(jvm: Any, java_map: Any) -> dict[str, str]:
+    """A Java map of texts, by one call."""
+    found: dict[str, str] = json.loads(jvm.com.fasterxml.jackson.databind.ObjectMapper().writeValueAsString(java_map))
+    return found
+
+
+def strings(jvm: Any, *values: str) -> Any:
+    """A Java array."""
+    array = jvm.java.lang.reflect.Array.newInstance(jvm.java.lang.Class.forName("java.lang.String"), len(values))
+    for index, value in enumerate(values):
+        array[index] = value
+    return array

@@ -1,0 +1,130 @@
+"""Resyncs: a table's rows read from the source again, because events of them are lost.
+
+A resync says, for a topic: from ``start`` on, up to ``end``, every row that the source has is in the topic anew, or a
+change of it is. So once a table has reached ``end``, a row that was last written by a record before ``start`` isn't in
+the source any more, and goes. That stays true, whatever is read again and however often.
+
+`lakehouse resync` writes both facts into a table of the lake, the first before anything is read again.
+"""
+
+from dataclasses import dataclass, replace
+
+from pyspark.sql import SparkSession
+
+from pipelines.errors import StopPipeline
+from pipelines.kafka.ranges import Positions, Ranges, non_empty, parse_positions
+from pipelines.lake.catalog import Lake
+from pipelines.lake.names import NAMESPACE, RESYNCS
+from pipelines.lake.table import LakeTable
+from pipelines.ledger.entries import Ledger
+from pipelines.ledger.rows import written_before
+
+
+@dataclass(frozen=True)
+class Resync:
+    """``start``: how far the topic reached before anything was read again; ``end``: how far it did once all was. None:
+    it isn't yet, or never will be (its command was ended).
+    """
+
+    id: str
+    start: Positions
+    end: Positions | None = None
+
+    @property
+    def stale(self) -> str:
+        """The condition for a mirrored table's row that was last written before the start."""
+        return written_before(self.start)
+
+    def split(self, ranges: Ranges) -> tuple[Ranges, Ranges]:
+        """The parts of ``ranges`` before and after the start."""
+        first = {p: (start, min(end, max(start, self.start.get(p, 0)))) for p, (start, end) in ranges.items()}
+        rest = {p: (first[p][1], end) for p, (_, end) in ranges.items()}
+        return non_empty(first), non_empty(rest)
+
+    def begun(self, reached: Ledger) -> Ledger:
+        """The ledger of a table that has reached the start.
+
+        What it has truncated says nothing of what comes now: log positions may begin anew. Unless it has come further
+        already, when records of other partitions may still be from before a truncate.
+        """
+        exactly = all(reached.positions.get(partition, 0) == offset for partition, offset in self.start.items())
+        truncated = None if exactly else reached.truncated_lsn
+        return replace(reached, truncated_lsn=truncated, partitions=len(self.start), resync=self.id, resynced=None)
+
+    def runs(self, ledger: Ledger) -> bool:
+        """Whether it has begun in a table with this ledger, and hasn't ended."""
+        return ledger.resync == self.id and ledger.resynced is None
+
+    def ends(self, reached: Ledger) -> bool:
+        """Whether everything that is still in the source has been read again."""
+        return self.end is not None and self.runs(reached) and reached.reaches(self.end)
+
+    def awaited_by(self, ledger: Ledger) -> bool:
+        """Whether a table with this ledger has something left to do for it."""
+        return ledger.resync != self.id or (self.end is not None and ledger.resynced is None)
+
+
+def check_partitions(topic: str, ledger: Ledger, count: int, resync: Resync | None) -> int:
+    """``count``, the number of the topic's partitions, unless it has grown: keys may have moved, and two partitions
+    have no order. Raises StopPipeline; but not where a resync begins with as many.
+    """
+    known = ledger.partitions or count
+    if count > known and (resync is None or len(resync.start) < count):
+        raise StopPipeline(
+            f"{topic} was given partitions ({known} before, {count} now): keys may have moved to other ones, and the"
+            f" order of their changes with them. Nothing was skipped or merged. {_advice(topic, 'partitions-added')}"
+        )
+    return known
+
+
+def check_lost(topic: str, lost: Ranges, resync: Resync | None) -> None:
+    """Raise StopPipeline unless the resync makes up for the offsets that Kafka has lost."""
+    if resync is not None and all(end <= resync.start.get(partition, 0) for partition, (_, end) in lost.items()):
+        return
+    told = ", ".join(
+        f"{start} to {end - 1} of partition {partition}" for partition, (start, end) in sorted(lost.items())
+    )
+    raise StopPipeline(
+        f"the lake lacks offsets of {topic} that Kafka doesn't hold any more: {told}. Nothing was skipped or merged."
+        f" {_advice(topic, 'offsets-lost')}"
+    )
+
+
+def remove_stale(session: SparkSession, table: LakeTable, resync: Resync) -> int:
+    """Delete the rows that weren't read again, and say how many. Repeatable."""
+    found = session.table(table.sql_name).where(resync.stale).count()
+    if found:
+        session.sql(f"DELETE FROM {table.sql_name} WHERE {resync.stale}")
+    return found
+
+
+def _advice(topic: str, page: str) -> str:
+    return f"Run `lakehouse resync {topic.split('.', 1)[1]}` (infra/runbooks/{page}.md)."
+
+
+class Resyncs:
+    """The newest resync of each topic, as of the last ``refresh``."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._session, self._lake = spark.newSession(), Lake(spark)
+        self._seen: int | None = None
+        self._newest: dict[str, Resync] = {}
+
+    def refresh(self) -> bool:
+        """Look again, if anything has come since; whether it has."""
+        table = self._lake.table(NAMESPACE, RESYNCS)
+        if table is None or table.snapshot_id == self._seen:
+            return False
+        rows = self._session.table(table.sql_name).orderBy("at").collect()
+        ends = {row.id: parse_positions(row.positions) for row in rows if row.step == "end"}
+        self._newest = {
+            row.topic: Resync(row.id, parse_positions(row.positions), ends.get(row.id))
+            for row in rows
+            if row.step == "start"
+        }
+        self._seen = table.snapshot_id
+        return True
+
+    def of(self, topic: str) -> Resync | None:
+        """The newest one of the topic."""
+        return self._newest.get(topic)

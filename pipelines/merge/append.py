@@ -1,0 +1,49 @@
+"""New keys: a part's changes may all be of rows that their table doesn't have yet, as those of a snapshot are, or those
+of a table that is only ever added to. They are appended then: nothing has to be planned, shuffled and sorted to be
+joined with the table. See infra/decisions/057-new-rows-appended.md.
+"""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from pipelines.merge.changes import MergeInput
+from pipelines.merge.pruning import key_bounds
+from pipelines.spark.dataframes import persisted
+from pipelines.sql import quote
+
+# Rows of the table that may lie between the least and the greatest key of the changes. What is read in the order of its
+# keys has a few: a batch doesn't end at the same key in every partition.
+MOST_NEAR = 50_000
+
+
+def snapshot_without(changes: MergeInput, keyed: DataFrame) -> int | None:
+    """The newest snapshot of the table, if that has none of the keys that ``keyed`` has in its ``row``; None: it may
+    have some, or it would take long to tell. What is appended must be tied to that snapshot.
+    """
+    part, facts, table = changes.part, changes.facts, changes.table
+    if not changes.settled or facts.removals or facts.incomplete:
+        return None
+    # Of uuids, which may be texts of the source by now, Iceberg 1.11 leaves out files wrongly.
+    uuids = {name for name, kind in table.column_types.items() if kind == "uuid"}
+    between = {k: pair for k, pair in key_bounds(facts, changes.shape, changes.keys).items() if k not in uuids}
+    if not between:
+        return None
+    with part.outcome.stage("new_keys"):
+        # Before the look, so that what comes after the look comes after this snapshot as well.
+        table.refresh()
+        snapshot = table.snapshot_id
+        if not table.may_hold(between):
+            return snapshot
+        if not part.many:
+            return None
+        near = part.session.table(table.sql_name)
+        for key, (low, high) in between.items():
+            near = near.where(F.col(quote(key)).between(low, high))
+        with persisted(near.select(*map(quote, changes.keys)).limit(MOST_NEAR + 1)) as near:
+            count = near.count()
+            return snapshot if not count or (count <= MOST_NEAR and not _share(near, keyed, changes.keys)) else None
+
+
+def _share(near: DataFrame, keyed: DataFrame, keys: tuple[str, ...]) -> bool:
+    same = [F.col("row").getField(key) == near[quote(key)] for key in keys]
+    return bool(keyed.join(F.broadcast(near), same, "left_semi").take(1))

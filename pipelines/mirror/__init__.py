@@ -1,0 +1,1 @@
+"""The mirror process: one streaming query, batch after batch, over the topics of many tables."""

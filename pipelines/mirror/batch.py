@@ -1,0 +1,293 @@
+"""A batch: every captured topic's records, split by table and merged side by side."""
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from queue import SimpleQueue
+from threading import Event
+
+from pyspark.sql import DataFrame, SparkSession
+from structlog.stdlib import BoundLogger
+
+from pipelines.changes.topic_batch import TopicBatch, TopicOutcome, cached, coalesced
+from pipelines.dead_letters.store import DeadLetters
+from pipelines.dead_letters.waiting import WaitingKeys
+from pipelines.errors import RetryBatch, Stopping, StopPipeline
+from pipelines.failpoints import failpoint
+from pipelines.kafka.checkpoint import OffsetLog
+from pipelines.kafka.profile import TopicProfile
+from pipelines.kafka.ranges import Positions, Ranges, non_empty, offset_count
+from pipelines.kafka.registry import SchemaRegistry
+from pipelines.kafka.topic_reader import TopicReader
+from pipelines.ledger.entries import Ledger
+from pipelines.ledger.resyncs import Resyncs
+from pipelines.maintenance.rounds import Maintenance
+from pipelines.mirror.awaited_offsets import AwaitedOffsets
+from pipelines.mirror.background import BackgroundTables
+from pipelines.mirror.holds import Holds
+from pipelines.mirror.intake import Brought, Intake
+from pipelines.mirror.pace import Pace
+from pipelines.mirror.progress import ProgressPublisher, progress_offsets
+from pipelines.mirror.report import batch_line
+from pipelines.mirror.table.audit import AuditBranch
+from pipelines.mirror.table.mirror import TableMirror
+from pipelines.mirror.table.rules import Rules
+from pipelines.mirror.table.topic import Topic
+from pipelines.protection.functions import Vault
+from pipelines.settings import MirrorSettings
+from pipelines.sources.postgres.capture import HEARTBEAT_TABLE
+from pipelines.sources.postgres.names import topic_name
+from pipelines.sources.postgres.schema_log import SchemaLog
+from pipelines.spark.executors import Executors
+from pipelines.spark.leaks import Leaks
+from pipelines.specs.load import Specs
+from quality.contract import Contract
+
+PIPELINE = "mirror"
+TABLES_SIDE_BY_SIDE = 5
+# What a batch that commits nothing leaves for upkeep.
+IDLE_SECONDS = 5.0
+
+
+class BatchMirror:
+    """What ``foreachBatch`` calls. A batch ends with every table committed or held, or raises and is tried again.
+
+    No batch begins once ``stop`` is set; ``caught_up`` is set by the first batch that leaves time to spare.
+    """
+
+    def __init__(
+        self, spark: SparkSession, settings: MirrorSettings, stop: Event, caught_up: Event, log: BoundLogger,
+        specs: Specs, contracts: Mapping[tuple[str, str], Contract], vault: Vault | None,
+    ) -> None:  # fmt: skip
+        self._settings, self._stop, self._log, self._holds = settings, stop, log, Holds()
+        self._caught_up = caught_up
+        self._publisher = ProgressPublisher(settings.kafka_bootstrap, log)
+        self._pace, self._maintenance = Pace(specs.default_freshness), Maintenance(spark, specs, log)
+        self._wanted = AwaitedOffsets(settings.kafka_bootstrap)
+        self._registry = SchemaRegistry(str(settings.schema_registry_url))
+        self._letters = DeadLetters(spark, settings.kafka_bootstrap, PIPELINE)
+        self._history = TopicReader(settings.kafka_bootstrap, settings.max_offsets_per_trigger)
+        self._offsets = OffsetLog(settings.checkpoint)
+        self._schema_log = SchemaLog(settings.kafka_bootstrap, self._registry, settings.source_name)
+        self._parking, self._resyncs = WaitingKeys(spark, vault), Resyncs(spark)
+        self._spark, self._specs, self._contracts, self._vault = spark, specs, contracts, vault
+        self._tables: dict[str, TableMirror] = {}
+        self._audited = {topic_name(settings.source_name, *table) for table, c in contracts.items() if c.blocking}
+        self._intake = Intake(settings.kafka_bootstrap, self._tables, self._audited, self._parking)
+        self._aside = BackgroundTables(spark)
+        # Tables whose schema has changed while they were under way.
+        self._unheard: set[str] = set()
+        # What was left out of the last batch, though that, or one before it, had something for them.
+        self._left: set[str] = set()
+        # Since the last batch that left time to spare there was more than a batch could take.
+        self._late = False
+        self._leaks, self._executors = Leaks(spark._jvm, log), Executors(spark, log)
+        self._pool = ThreadPoolExecutor(TABLES_SIDE_BY_SIDE, thread_name_prefix="table")
+        # A session's settings carry one commit's ledger, so a session serves one table at a time.
+        self._sessions: SimpleQueue[SparkSession] = SimpleQueue()
+        for _ in range(TABLES_SIDE_BY_SIDE):
+            self._sessions.put(spark.newSession())
+
+    def __call__(self, records: DataFrame, number: int) -> None:
+        """Mirror one batch and log a line about it. Raises Stopping once the process was asked to stop."""
+        if self._stop.is_set():
+            raise Stopping("no further batch: the mirror was asked to stop")
+        failpoint("before-batch")
+        started = time.monotonic()
+        self._pace.begin()
+        ranges = self._offsets.ranges(number)
+        offsets = sum(map(offset_count, ranges.values()))
+        behind = offsets >= self._settings.max_offsets_per_trigger // 2
+        planned = self._planned(ranges)
+        outcomes, busy = self._ended(planned), self._aside.busy()
+        altered = self._altered(ranges) | self._unheard
+        self._unheard = altered & busy.keys()
+        # Both look, whatever the first one says.
+        decided = any([self._parking.refresh(), self._resyncs.refresh()])
+        free = planned.keys() - busy.keys()
+        pending = {t for t in free if t in self._left or non_empty(planned[t])}
+        waiting = {} if behind else self._waiting(pending)
+        called = {t for t in free if self._is_called(t, t in altered or decided)}
+        coming = called | {t for t in pending - waiting.keys() if not self._holds.held(t)}
+        taken = {t: self._from_its_ledger(t, by) for t, by in planned.items() if t in coming}
+        looking = time.monotonic()
+        with self._intake.take(records, planned, taken) as brought:
+            profiled = time.monotonic()
+            due = {t for t in taken if t in called or t in self._left or brought.seen(t).rows}
+            # What holds a table may be a change that it was told of before, and no row.
+            told_of = altered | self._holds.all().keys()
+            for t in due & self._audited:
+                self._start_aside(brought, t, taken[t], number, t in told_of)
+            jobs = {
+                t: self._pool.submit(self._one, brought.of(t, by), brought.seen(t), by, number, t in told_of)
+                for t, by in taken.items()
+                if t in due - self._audited
+            }
+            outcomes += self._outcomes(jobs)
+            waiting = {topic: reached for topic, reached in waiting.items() if topic not in due} | self._aside.busy()
+            self._left = set(waiting)
+            for topic in planned.keys() - due - self._holds.all().keys() - waiting.keys():
+                self._tables[topic].pass_over(taken.get(topic, planned[topic]))
+        ends = {topic: {partition: end for partition, (_, end) in by.items()} for topic, by in ranges.items()}
+        self._publisher.publish(progress_offsets(ends, self._holds.all(), waiting))
+        if any(outcome.rows or outcome.reread or outcome.schema_changes or outcome.swept for outcome in outcomes):
+            failpoint("before-checkpoint")
+            self._log.info("batch", **batch_line(number, outcomes, profiled - looking, time.monotonic() - started))
+        committed = [outcome.topic for outcome in outcomes if outcome.committed]
+        # What is under way comes in its own time.
+        pause = self._pace.end(bool(committed), waiting.keys() - self._aside.busy().keys(), behind)
+        idle = not committed and not waiting
+        spare = not behind and bool(pause or idle)
+        arrived, self._late = self._late and spare, (self._late or behind) and not spare
+        self._rest(number, committed, pause, idle, arrived)
+        if spare:
+            self._caught_up.set()
+
+    def _rest(self, number: int, committed: list[str], pause: float, idle: bool, arrived: bool) -> None:
+        """Wait until the next batch is due, and keep the tables in order meanwhile. ``arrived``: it is the first one
+        that leaves time to spare after a backlog.
+        """
+        now = time.monotonic()
+        self._leaks.let_go()
+        for topic in committed:
+            self._maintenance.committed(topic)
+        busy = self._aside.busy()
+        free = {t: mirror for t, mirror in self._tables.items() if t not in busy and not self._holds.held(t)}
+        self._maintenance.run(free, number, now + (IDLE_SECONDS if idle else pause), arrived)
+        if not busy and (pause or idle):
+            self._executors.renew()
+        self._stop.wait(max(0.0, now + pause - time.monotonic()))
+
+    def _waiting(self, pending: Iterable[str]) -> dict[str, Positions]:
+        """Those of the tables for which something has come that can do without it for another batch, and how far they
+        are.
+        """
+        patient = [topic for topic in pending if self._pace.can_wait(topic) and not self._holds.held(topic)]
+        reached = {topic: positions for topic in patient if (positions := self._tables[topic].reached) is not None}
+        beyond = self._wanted.beyond(reached)
+        return {topic: positions for topic, positions in reached.items() if topic not in beyond}
+
+    def _is_called(self, topic: str, news: bool) -> bool:
+        """Whether a table has its part in the batch even if no record comes."""
+        if self._holds.held(topic):
+            return news or self._holds.due(topic)
+        return news or topic not in self._tables or self._tables[topic].awaits()
+
+    def _from_its_ledger(self, topic: str, planned: Ranges) -> Ranges:
+        """``planned``, with what the table was left out of, unless it is new or held."""
+        if topic not in self._tables or self._holds.held(topic):
+            return planned
+        return self._tables[topic].from_here(planned)
+
+    def _outcomes(self, jobs: Mapping[str, Future[TopicOutcome]]) -> list[TopicOutcome]:
+        """What became of every table; those that can't go on are held.
+
+        A failure that no table was spared is not a table's: it is raised, and the batch is tried again as a whole. But
+        of a table that was held before, tried again by itself, it may well be.
+        """
+        failed = {topic: error for topic, job in jobs.items() if (error := job.exception()) is not None}
+        shared = [error for error in failed.values() if isinstance(error, (RetryBatch, Stopping))]
+        unexpected = [error for error in failed.values() if not isinstance(error, StopPipeline)]
+        everything = len(failed) == len(jobs) and not any(self._holds.held(topic) for topic in failed)
+        if shared or (unexpected and everything):
+            raise (shared or unexpected)[0]
+        for topic in jobs:
+            self._settled(topic, failed.get(topic))
+        return [self._warned(job.result()) for topic, job in jobs.items() if topic not in failed]
+
+    def _ended(self, planned: Mapping[str, Ranges]) -> list[TopicOutcome]:
+        """The same of the tables that were mirrored aside, each of which fails alone."""
+        outcomes = []
+        for topic, job in self._aside.finished().items():
+            error, reached = job.exception(), self._tables[topic].reached
+            self._settled(topic, error)
+            if error is not None:
+                continue
+            if reached is not None and not Ledger(dict(reached)).skipped(planned.get(topic, {})):
+                self._left.discard(topic)
+            outcomes.append(self._warned(job.result()))
+        return outcomes
+
+    def _warned(self, outcome: TopicOutcome) -> TopicOutcome:
+        if outcome.layout_refused:
+            self._log.warning("layout_refused", topic=outcome.topic, why=outcome.layout_refused)
+        for promise, why in outcome.not_enforced.items():
+            self._log.warning("not_enforced", topic=outcome.topic, promise=promise, why=why)
+        return outcome
+
+    def _settled(self, topic: str, error: BaseException | None) -> None:
+        """A table goes on, or is held."""
+        if error is not None:
+            self._hold(topic, error)
+        elif self._holds.release(topic):
+            self._log.info("table_released", topic=topic)
+
+    def _hold(self, topic: str, error: BaseException) -> None:
+        with self._session() as session:
+            positions = self._tables[topic].positions(session)
+        if self._holds.put(topic, error, positions):
+            told = {} if isinstance(error, StopPipeline) else {"exc_info": error}
+            self._log.error("table_held", topic=topic, reason=self._holds.all()[topic].reason, **told)
+
+    def _planned(self, every: Mapping[str, Ranges]) -> dict[str, Ranges]:
+        """Of ``every`` topic's ranges in the batch those of tables. A topic that has nothing yet is left out."""
+        own = (f"{self._settings.source_name}.{HEARTBEAT_TABLE}", self._schema_log.topic)
+        return {
+            topic: ranges
+            for topic, ranges in every.items()
+            if topic not in own and any(end for _, end in ranges.values())
+        }
+
+    def _altered(self, ranges: Mapping[str, Ranges]) -> set[str]:
+        """Topics whose tables' schema the log has news of: at first of all, then when a batch has some of it."""
+        if self._tables and not non_empty(ranges.get(self._schema_log.topic, {})):
+            return set()
+        return {topic_name(self._settings.source_name, *table) for table in self._schema_log.news()}
+
+    def _start_aside(self, brought: Brought, topic: str, planned: Ranges, number: int, altered: bool) -> None:
+        """Mirror a table beside the batches: it reads its records by itself, for the batch's are gone once it ends."""
+        mirror, seen, offsets = self._mirror_of(topic), brought.seen(topic), offset_count(planned)
+
+        def alone(session: SparkSession) -> TopicOutcome:
+            with cached(coalesced(brought.alone(topic, planned), offsets), offsets) as records:
+                outcome = TopicOutcome(topic, rows=seen.rows)
+                return mirror.mirror(TopicBatch(records, seen, planned, number, session, outcome), altered)
+
+        with self._session() as session:
+            self._aside.start(topic, mirror.positions(session), alone)
+
+    def _one(self, raw: DataFrame, seen: TopicProfile, planned: Ranges, number: int, altered: bool) -> TopicOutcome:
+        mirror = self._mirror_of(seen.topic)
+        with self._session() as session:
+            outcome = TopicOutcome(seen.topic, rows=seen.rows)
+            return mirror.mirror(TopicBatch(raw, seen, planned, number, session, outcome), altered)
+
+    def _mirror_of(self, name: str) -> TableMirror:
+        mirror = self._tables.get(name)
+        if mirror is None:
+            topic = Topic(name, self._registry, self._history, self._schema_log, self._settings.unavailable_value)
+            contract = self._contracts.get(topic.table)
+            audit = (
+                AuditBranch(self._spark, contract, self._settle) if contract is not None and contract.blocking else None
+            )
+            rules = Rules(
+                self._settings.source_name, PIPELINE, self._settings.dead_letter_share,
+                self._specs.schema_policy(*topic.table), self._specs.layout(*topic.table),
+                contract, audit, self._vault,
+            )  # fmt: skip
+            self._pace.know(name, self._specs.freshness(*topic.table))
+            mirror = self._tables[name] = TableMirror(topic, rules, self._letters, self._parking, self._resyncs)
+        return mirror
+
+    def _settle(self) -> None:
+        """Let other tables come as far as one that is audited: two commits' time."""
+        self._stop.wait(2 * self._specs.default_freshness)
+
+    @contextmanager
+    def _session(self) -> Iterator[SparkSession]:
+        session = self._sessions.get()
+        try:
+            yield session
+        finally:
+            self._sessions.put(session)

@@ -1,0 +1,72 @@
+"""Position: how far the mirror has come, for lag tools and ``lakehouse wait``, as a consumer group's offsets.
+
+Written after a batch is in the lake. Of a table that is held (see :mod:`pipelines.mirror.holds`) it is the position
+that the table has, and the offsets' metadata says why. It is never used to resume: that is the ledger's.
+"""
+
+from collections.abc import Mapping
+
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
+from structlog.stdlib import BoundLogger
+
+from pipelines.mirror.holds import Hold
+
+EndOffsets = Mapping[str, Mapping[int, int]]
+Told = dict[tuple[str, int], tuple[int, str]]
+
+GROUP = "lakehouse.mirror"
+TIMEOUT_SECONDS = 10
+# Brokers refuse metadata of more than 4096 bytes.
+METADATA_CHARACTERS = 1000
+
+
+def progress_offsets(
+    end_offsets: EndOffsets, held: Mapping[str, Hold], waiting: Mapping[str, Mapping[int, int]] | None = None
+) -> Told:
+    """Topic and partition to the offset to publish and its metadata.
+
+    ``end_offsets``: of a batch whose tables are committed, held or ``waiting`` for a later one (topic to how far they
+    are), topic to partition to the offset after the last.
+    """
+    positions: Told = {}
+    left_out = {**(waiting or {}), **{topic: hold.positions for topic, hold in held.items()}}
+    for topic, by_partition in end_offsets.items():
+        why = held[topic].reason[:METADATA_CHARACTERS] if topic in held else ""
+        for partition, end in by_partition.items():
+            reached = min(end, left_out[topic].get(partition, 0)) if topic in left_out else end
+            positions[topic, partition] = (reached, why)
+    return positions
+
+
+class ProgressPublisher:
+    """Publishes positions. A broker that doesn't answer is logged; the stream goes on."""
+
+    def __init__(self, kafka_bootstrap: str, log: BoundLogger) -> None:
+        self._kafka_bootstrap = kafka_bootstrap
+        self._admin = self._connect()
+        self._log = log
+        self._published: Told = {}
+
+    def publish(self, positions: Told) -> None:
+        """Publish ``positions``, unless they are what was published last."""
+        if not positions or positions == self._published:
+            return
+        partitions = [
+            TopicPartition(topic, partition, offset, metadata)
+            for (topic, partition), (offset, metadata) in positions.items()
+        ]
+        try:
+            request = self._admin.alter_consumer_group_offsets(
+                [ConsumerGroupTopicPartitions(GROUP, partitions)], request_timeout=TIMEOUT_SECONDS
+            )
+            request[GROUP].result()
+        except KafkaException as error:
+            self._log.warning("position_not_published", error=str(error))
+            # A client that was asking when the broker was killed may never find the group's coordinator again.
+            self._admin = self._connect()
+            return
+        self._published = positions
+
+    def _connect(self) -> AdminClient:
+        return AdminClient({"bootstrap.servers": self._kafka_bootstrap})

@@ -1,0 +1,39 @@
+"""Report: what a batch's line in the log says."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from pipelines.changes.topic_batch import TopicOutcome
+from pipelines.ledger.entries import Counts
+
+
+def batch_line(number: int, outcomes: Sequence[TopicOutcome], profile_s: float, total_s: float) -> dict[str, Any]:
+    """Of all tables together, and by topic what became of them. ``profile_s``, ``total_s``: seconds of the look at what
+    came, and of the whole batch; in the line times are milliseconds, ``stage_ms`` the sums over tables, which are
+    merged side by side. ``lag_ms``: the age of the oldest change that it brought; None: it brought none.
+    """
+    stages: dict[str, int] = {"profile": round(profile_s * 1000)}
+    for outcome in outcomes:
+        for stage, ms in outcome.ms.items():
+            stages[stage] = stages.get(stage, 0) + ms
+    counts = sum((outcome.counts for outcome in outcomes), start=Counts())
+    oldest = min((o.oldest_commit for o in outcomes if o.oldest_commit is not None), default=None)
+    return {
+        "batch": number,
+        "rows": {o.topic: o.rows + o.reread for o in sorted(outcomes, key=lambda o: o.topic) if o.rows or o.reread},
+        **asdict(counts),
+        "schema_changes": {o.topic: o.schema_changes for o in outcomes if o.schema_changes},
+        "layout": {o.topic: o.layout for o in outcomes if o.layout},
+        "described": {o.topic: o.described for o in outcomes if o.described},
+        "broken": {o.topic: o.broken for o in outcomes if o.broken},
+        "skipped": sum(outcome.skipped for outcome in outcomes),
+        "reread": sum(outcome.reread for outcome in outcomes),
+        "swept": {o.topic: o.swept for o in outcomes if o.swept},
+        "assumed": sorted(o.topic for o in outcomes if o.assumed),
+        "tables_committed": sum(outcome.committed for outcome in outcomes),
+        "ms": round(total_s * 1000),
+        "stage_ms": stages,
+        "lag_ms": None if oldest is None else round((time.time() - oldest) * 1000),
+    }

@@ -1,0 +1,26 @@
+"""Rules: how one table is mirrored, by its spec and its contract."""
+
+from dataclasses import dataclass, field
+
+from pipelines.mirror.table.audit import AuditBranch
+from pipelines.protection.functions import Vault
+from pipelines.specs.layout import Layout
+from pipelines.specs.load import SchemaPolicy
+from quality.contract import Contract
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How a table is mirrored. ``source``: the connector's name; ``pipeline``: the ledger's; ``dead_share``: see
+    :mod:`pipelines.dead_letters.circuit_breaker`. ``audit``: what stands between the table's commits and its readers,
+    if anything does. ``vault``: the keys by which what the contract protects is.
+    """
+
+    source: str
+    pipeline: str
+    dead_share: float
+    policy: SchemaPolicy
+    layout: Layout = field(default_factory=Layout)
+    contract: Contract | None = None
+    audit: AuditBranch | None = None
+    vault: Vault | None = None

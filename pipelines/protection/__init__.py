@@ -1,0 +1,1 @@
+"""Keys and values as contracts want them in the lake."""

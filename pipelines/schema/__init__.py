@@ -1,0 +1,1 @@
+"""What columns a table has and shall have. No I/O."""

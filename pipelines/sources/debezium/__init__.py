@@ -1,0 +1,1 @@
+"""What every Debezium source shares: the envelope, its schemas, decoding."""

@@ -1,0 +1,100 @@
+"""Frames: DataFrames of what Python has, and what a DataFrame holds on to for as long as a block runs."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, cast
+
+import pyarrow as pa
+from py4j.protocol import Py4JJavaError
+from pyspark.serializers import CPickleSerializer
+from pyspark.sql import Column, DataFrame, Observation, Row, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+# What was observed comes by Spark's listeners, a moment after the action.
+PATIENCE_SECONDS = 30
+OBSERVED = "observed"
+
+
+def from_rows(spark: SparkSession, rows: Iterable[Sequence[Any]], types: str) -> DataFrame:
+    """``rows`` with the columns that ``types`` names, in SQL. They come by Arrow: unlike for lists, Spark starts no
+    Python processes for them, which take a second and 100 MB.
+    """
+    schema = to_arrow_schema(cast(StructType, StructType.fromDDL(types)))
+    columns = list(zip(*rows, strict=True)) or [()] * len(schema)
+    arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
+    return spark.createDataFrame(pa.table(arrays, schema=schema), types)
+
+
+def keep(frame: DataFrame, few: bool = False) -> DataFrame:
+    """``frame``, to be computed once, until :func:`release`. Of ``few`` rows nothing but these is kept, at once: all
+    that they are asked for is planned without what they were made of.
+    """
+    # What is observed on the way is told only of a plan that was made from another: of a view by itself it isn't.
+    return frame.coalesce(1).localCheckpoint() if few else frame.persist()
+
+
+def release(frame: DataFrame) -> None:
+    """Let go of what :func:`keep` has kept."""
+    if frame.is_cached:
+        frame.unpersist()
+    else:
+        frame._jdf.queryExecution().analyzed().rdd().unpersist(False)
+
+
+def keep_with_stats(frame: DataFrame, aggregates: Sequence[Column], few: bool) -> tuple[DataFrame, Row]:
+    """``frame`` as of :func:`keep`, and the ``aggregates`` of its rows: of ``few`` they are told by the job that keeps
+    them.
+    """
+    if not few:
+        kept = keep(frame)
+        return kept, kept.agg(*aggregates).collect()[0]
+    observed, told = observing(frame, aggregates)
+    kept = keep(observed, few)
+    return kept, told() or kept.agg(*aggregates).collect()[0]
+
+
+def observing(frame: DataFrame, aggregates: Sequence[Column]) -> tuple[DataFrame, Callable[[], Row | None]]:
+    """``frame``, and what to ask for the ``aggregates`` of all its rows, once an action has gone over them; it answers
+    None where Spark doesn't tell.
+    """
+    observation = Observation()
+    # As one value, for a row of several comes with Java's objects in it.
+    return frame.observe(observation, F.struct(*aggregates).alias(OBSERVED)), lambda: _observed(frame, observation)
+
+
+def _observed(frame: DataFrame, observation: Observation) -> Row | None:
+    jvm = frame.sparkSession.sparkContext._jvm
+    assert jvm is not None
+    assert observation._jo is not None
+    try:
+        # PySpark's own way waits for ever.
+        patience = jvm.scala.concurrent.duration.Duration.create(PATIENCE_SECONDS, "s")
+        jvm.scala.concurrent.Await.ready(observation._jo.future(), patience)
+    except Py4JJavaError:
+        return None
+    pickled = jvm.org.apache.spark.sql.api.python.PythonSQLUtils.toPyRow(observation.get[OBSERVED])
+    row: Row = CPickleSerializer().loads(pickled)  # type: ignore[no-untyped-call]
+    return row
+
+
+@contextmanager
+def persisted(frame: DataFrame, few: bool = False) -> Iterator[DataFrame]:
+    """``frame``, kept for the block."""
+    frame = keep(frame, few)
+    try:
+        yield frame
+    finally:
+        release(frame)
+
+
+@contextmanager
+def viewed(frame: DataFrame, topic: str) -> Iterator[str]:
+    """``frame`` as a view which SQL of any session can name; its name. One view of a topic at a time."""
+    name = "changes_" + "".join(c if c.islower() or c.isdigit() else f"_{ord(c):x}_" for c in topic)
+    frame.createOrReplaceGlobalTempView(name)
+    try:
+        yield f"global_temp.`{name}`"
+    finally:
+        frame.sparkSession.catalog.dropGlobalTempView(name)

@@ -1,0 +1,1 @@
+"""What is configured by table, in YAML files in this folder."""

@@ -1,0 +1,157 @@
+"""Specs: what is configured by table, in YAML files beside the code. Read once, when a process starts."""
+
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar, get_args
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from pipelines.errors import PipelineError
+from pipelines.specs.layout import Layout
+from pipelines.specs.upkeep import Alerts, Upkeep
+
+DIRECTORY = Path(__file__).parent
+DEFAULTS = "defaults.yaml"
+
+Policy = Literal["evolve", "freeze", "discard_row", "discard_value"]
+KeyPolicy = Literal["evolve", "freeze"]
+Freshness = Annotated[float, Field(ge=1, le=3600)]
+Model = TypeVar("Model", bound=BaseModel)
+
+
+class SpecError(PipelineError):
+    """A spec file can't be used. The message names the file, what is wrong in it and what could be meant."""
+
+
+class SchemaPolicy(BaseModel):
+    """What to do about each kind of change of a source table's schema."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    add: Policy = "evolve"
+    drop: Policy = "evolve"
+    rename: Policy = "evolve"
+    widen: Policy = "evolve"
+    change: Policy = "evolve"
+    key: KeyPolicy = "evolve"
+
+
+class TableSpec(BaseModel):
+    """One table's file. ``table`` is ``schema.table``, as the source has it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    table: str
+    freshness_seconds: Freshness | None = None
+    layout: Layout = Layout()
+    schema_changes: SchemaPolicy = SchemaPolicy()
+    upkeep: Upkeep = Upkeep()
+    alerts: Alerts = Alerts()
+
+
+class Defaults(BaseModel):
+    """What holds for every table that has no word of its own."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    schema_changes: SchemaPolicy = SchemaPolicy()
+    upkeep: Upkeep = Upkeep()
+    alerts: Alerts = Alerts()
+    freshness_seconds: Freshness = 10.0
+
+
+class Specs:
+    """The specs of all tables."""
+
+    def __init__(self, defaults: Defaults, tables: Mapping[str, TableSpec]) -> None:
+        self._defaults, self._tables = defaults, tables
+
+    def schema_policy(self, schema: str, name: str) -> SchemaPolicy:
+        """A table's policy: its own words, and the defaults where it has none."""
+        return _over(self._defaults.schema_changes, self._spec(schema, name).schema_changes)
+
+    @property
+    def default_upkeep(self) -> Upkeep:
+        """That of a table of which no spec says otherwise."""
+        return self._defaults.upkeep
+
+    def upkeep(self, schema: str, name: str) -> Upkeep:
+        """A table's upkeep, likewise."""
+        return _over(self._defaults.upkeep, self._spec(schema, name).upkeep)
+
+    def alerts(self, schema: str, name: str) -> Alerts:
+        """When a table is unhealthy, likewise."""
+        return _over(self._defaults.alerts, self._spec(schema, name).alerts)
+
+    def freshness(self, schema: str, name: str) -> float:
+        """How old what readers see of a table may be, at most, while the mirror keeps up: seconds."""
+        return self._spec(schema, name).freshness_seconds or self._defaults.freshness_seconds
+
+    def layout(self, schema: str, name: str) -> Layout:
+        """How a table is to be partitioned and sorted, where its file says so."""
+        return self._spec(schema, name).layout
+
+    @property
+    def default_freshness(self) -> float:
+        """The same of a table that no file speaks of."""
+        return self._defaults.freshness_seconds
+
+    def _spec(self, schema: str, name: str) -> TableSpec:
+        """What is said of a table, if anything is."""
+        called = f"{schema}.{name}"
+        return self._tables.get(called) or TableSpec(table=called)
+
+
+def _over(defaults: Model, said: Model) -> Model:
+    return defaults.model_copy(update={name: getattr(said, name) for name in said.model_fields_set})
+
+
+def load_specs(directory: Path = DIRECTORY) -> Specs:
+    """Every spec in ``directory``. Raises SpecError."""
+    defaults = Defaults()
+    tables: dict[str, TableSpec] = {}
+    files: dict[str, Path] = {}
+    for path in sorted(directory.glob("*.yaml")):
+        data = _read(path)
+        if path.name == DEFAULTS:
+            defaults = _valid(path, Defaults, data)
+            continue
+        spec = _valid(path, TableSpec, data)
+        if spec.table in files:
+            raise SpecError(f"{path}: {spec.table} has a spec already, {files[spec.table]}. Keep one of the two.")
+        tables[spec.table], files[spec.table] = spec, path
+    return Specs(defaults, tables)
+
+
+def _read(path: Path) -> Any:
+    try:
+        return yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise SpecError(f"{path} can't be read: {error}") from error
+
+
+def _valid(path: Path, model: type[Model], data: Any) -> Model:
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        raise SpecError(f"{path}: {'; '.join(_complaints(error))}") from None
+
+
+def _complaints(error: ValidationError) -> Iterator[str]:
+    for found in error.errors():
+        where = ".".join(str(part) for part in found["loc"]) or "the file"
+        if found["type"] == "extra_forbidden":
+            models = (TableSpec, Defaults, Layout, SchemaPolicy, Upkeep, Alerts)
+            known = [name for model in models for name in model.model_fields]
+            yield f"unknown key {where}{_meant(str(found['loc'][-1]), known)}"
+        elif found["type"] == "literal_error":
+            yield f"{where} is {found['input']!r}, not one of {', '.join(get_args(Policy))}"
+        else:
+            yield f"{where}: {found['msg']}"
+
+
+def _meant(word: str, known: list[str]) -> str:
+    near = get_close_matches(word, known, 1)
+    return f" (is {near[0]} meant?)" if near else f" (known: {', '.join(known)})"
