@@ -6,8 +6,8 @@ from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import NoSuchTableError
 
 from pipelines.lake.properties import PUBLISHED_OF
-from pipelines.publish.dataset import Dataset
 from pipelines.publish.settings import PublishSettings
+from pipelines.publish.shown import Shown
 
 
 def open_catalog(settings: PublishSettings) -> Catalog:
@@ -15,7 +15,7 @@ def open_catalog(settings: PublishSettings) -> Catalog:
     return load_catalog("lake", type="rest", uri=str(settings.catalog_uri).rstrip("/"))
 
 
-def withdraw(catalog: Catalog, source: str, shown: Iterable[Dataset]) -> Iterator[str]:
+def withdraw(catalog: Catalog, source: str, shown: Iterable[Shown]) -> Iterator[str]:
     """Drop the datasets of this source's tables that aren't among ``shown``; the name of each.
 
     Raises what PyIceberg and requests raise.
