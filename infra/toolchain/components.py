@@ -26,6 +26,8 @@ class Component:
     install: Callable[[Layout, Path], None]
     """Called with the layout and the log; raises `ToolchainError`."""
     needs: tuple[str, ...] = ()
+    later: bool = False
+    """Nothing waits for it: `make up` has it made in the background, once the stack is up."""
 
 
 def _pom(layout: Layout, name: str) -> Path:
@@ -112,8 +114,10 @@ def _classes(layout: Layout) -> Path:
 
 
 def _install_classes(layout: Layout, log: Path) -> None:
-    jars = layout.toolchain / "jars" / "spark"
-    run([layout.python, "-m", "pipelines.mirror.class_archive", jars, _classes(layout)], log, cwd=layout.root)
+    jars, fresh = layout.toolchain / "jars" / "spark", layout.toolchain / ".classes.new.jsa"
+    run([layout.python, "-m", "pipelines.mirror.class_archive", jars, fresh], log, cwd=layout.root)
+    # A mirror may start at any moment: it finds the whole archive, or none.
+    fresh.replace(_classes(layout))
 
 
 COMPONENTS: Mapping[str, Component] = {
@@ -182,11 +186,14 @@ COMPONENTS: Mapping[str, Component] = {
         ],
         _install_classes,
         needs=("python", "spark"),
+        later=True,
     ),
     "flink": _jars("flink", "Flink, which the benchmark measures", _as_they_are),
     "iceberg-sink": _jars("iceberg-sink", "Iceberg's sink of Connect, which the benchmark measures", _as_they_are),
 }
 OPTIONAL = frozenset({"dev", "faults", "flink", "iceberg-sink"})
-DEFAULT = tuple(name for name in COMPONENTS if name not in OPTIONAL)
-"""What `make up` installs; `dev` is for `make check` and `make test`, `faults` for `make proxies` and chaos, and the
-peers `flink` and `iceberg-sink` for `make bench`, which installs them itself."""
+DEFAULT = tuple(name for name, component in COMPONENTS.items() if name not in OPTIONAL and not component.later)
+"""What `make up` installs first. `dev` is for `make check` and `make test`, `faults` for `make proxies` and chaos; the
+peers `flink` and `iceberg-sink` are for `make bench`, which installs them itself."""
+LATER = tuple(name for name, component in COMPONENTS.items() if component.later)
+"""What `make up` installs in the background, when the stack is up."""

@@ -69,7 +69,8 @@ class Program:
     def inputs(self, layout: Layout) -> list[str | Path]:
         """Return what the program is made from."""
         sources = layout.sources / self.name
-        return ["1", layout.architecture, sources / "go.mod", sources / "go.sum", sources / "tools.go"]
+        files = sorted(path for path in sources.rglob("*") if path.name == "go.sum" or path.suffix in {".go", ".mod"})
+        return ["2", layout.architecture, *(str(path.relative_to(sources)) for path in files), *files]
 
     def build(self, layout: Layout, log: Path) -> None:
         """Build at the version that go.mod pins; go.sum vouches for every module."""

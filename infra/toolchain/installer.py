@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import fcntl
+import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -71,17 +72,50 @@ def install(layout: Layout, names: Iterable[str], components: Mapping[str, Compo
     chosen = wanted(names, components)
     if not outdated(layout, chosen, components):
         return []
-    if not layout.toolchain.resolve().is_relative_to(layout.root.resolve()):
-        raise ToolchainError(
-            f"{layout.toolchain} is a link to {layout.toolchain.resolve()}, outside this checkout",
-            "Install there, or remove the link to have a toolchain of this checkout's own.",
-        )
+    _own(layout)
     with _alone(layout):
         todo = outdated(layout, chosen, components)
         for folder in (layout.toolchain, layout.toolchain / "jars"):
             sweep(folder)
         with _reporter(layout, [components[name].title for name in todo]) as reporter:
             return _install_all(layout, todo, components, reporter)
+
+
+def install_later(layout: Layout, name: str, components: Mapping[str, Component] = COMPONENTS) -> None:
+    """Install a component that nothing waits for, at the lowest priority, beside everything else.
+
+    Does nothing where it is up to date or being made, or where what it needs isn't installed. Raises `ToolchainError`.
+    """
+    if list(outdated(layout, wanted([name], components), components)) != [name]:
+        return
+    _own(layout)
+    with _held(layout, name, wait=False) as mine:
+        if not mine:
+            return
+        os.nice(19)
+        stamps, component = Stamps(layout.toolchain / "stamps"), components[name]
+        stamp, since = key(component.inputs(layout)), [stamps.written(need) for need in component.needs]
+        stamps.clear(name)
+        component.install(layout, _emptied(layout, name))
+        # Unless what it was made from was installed anew meanwhile.
+        if since == [stamps.written(need) for need in component.needs]:
+            stamps.write(name, stamp)
+
+
+def _own(layout: Layout) -> None:
+    """Raise `ToolchainError` where the toolchain is another checkout's."""
+    if not layout.toolchain.resolve().is_relative_to(layout.root.resolve()):
+        raise ToolchainError(
+            f"{layout.toolchain} is a link to {layout.toolchain.resolve()}, outside this checkout",
+            "Install there, or remove the link to have a toolchain of this checkout's own.",
+        )
+
+
+def _emptied(layout: Layout, name: str) -> Path:
+    log = layout.log(name)
+    log.parent.mkdir(parents=True, exist_ok=True)
+    log.write_text("", encoding="utf-8")
+    return log
 
 
 def _install_all(
@@ -93,17 +127,17 @@ def _install_all(
     failures: list[Failure] = []
 
     def one(name: str) -> None:
-        log = layout.log(name)
-        log.parent.mkdir(parents=True, exist_ok=True)
-        log.write_text("", encoding="utf-8")
+        log = _emptied(layout, name)
         reporter.started(name, components[name].title, log)
         complete = False
         try:
             # With what was made from it, which isn't installed any more if nobody asks for it now.
             for made in (name, *(other for other, component in components.items() if name in component.needs)):
                 stamps.clear(made)
-            components[name].install(layout, log)
-            stamps.write(name, todo[name])
+            # What is made in the background waits for nobody, but is made once at a time.
+            with _held(layout, name) if components[name].later else nullcontext():
+                components[name].install(layout, log)
+                stamps.write(name, todo[name])
             complete = True
         finally:
             reporter.ended(name, failed=not complete)
@@ -161,11 +195,23 @@ def _rich(layout: Layout) -> bool:
 @contextmanager
 def _alone(layout: Layout) -> Iterator[None]:
     """Hold the toolchain's lock."""
-    layout.toolchain.mkdir(parents=True, exist_ok=True)
-    with Path(layout.toolchain / "lock").open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            print("toolchain: waiting for another installation to end …", flush=True)
-            fcntl.flock(file, fcntl.LOCK_EX)
+    with _held(layout, wait=False) as at_once:
+        if at_once:
+            yield
+            return
+    print("toolchain: waiting for another installation to end …", flush=True)
+    with _held(layout):
         yield
+
+
+@contextmanager
+def _held(layout: Layout, name: str = "", wait: bool = True) -> Iterator[bool]:
+    """Hold a lock: the toolchain's, or that of one component. Gives whether it could be had; always, with ``wait``."""
+    layout.toolchain.mkdir(parents=True, exist_ok=True)
+    with (layout.toolchain / (f"lock-{name}" if name else "lock")).open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            yield False
+            return
+        yield True
