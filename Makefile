@@ -19,8 +19,10 @@ help: ## This list
 
 ## The stack
 .PHONY: up down clean status logs kill fault proxies
-up: setup ## Install what is missing, start everything, wait until healthy (PROFILES=workload adds the shop's traffic)
-	@$(RUNNER_CMD) up $(s)
+up: ## Install what is missing, start everything, wait until healthy (PROFILES=workload adds the shop's traffic)
+	@$(TOOLCHAIN) preflight --runner $(CHOSEN)
+	@$(TOOLCHAIN) env
+	@$(TOOLCHAIN) install $(COMPONENTS) --then $(RUNNER_CMD) up $(s)
 	@$(if $(filter process,$(CHOSEN)),$(TOOLCHAIN) later)
 
 down: $(VENV)/python ## Stop everything; state is kept, and `make up` resumes

@@ -197,3 +197,15 @@ DEFAULT = tuple(name for name, component in COMPONENTS.items() if name not in OP
 peers `flink` and `iceberg-sink` are for `make bench`, which installs them itself."""
 LATER = tuple(name for name, component in COMPONENTS.items() if component.later)
 """What `make up` installs in the background, when the stack is up."""
+IMAGES: Mapping[str, tuple[str, ...]] = {
+    "postgres": ("postgres",),
+    "object-store": ("object-store",),
+    "kafka": ("kafka",),
+    "schema-registry": ("schema-registry",),
+    "connect": ("kafka", "connect"),
+    "catalog": ("catalog",),
+    "lakehouse": ("python", "project", "spark"),
+}
+"""What a service of an image (a target of infra/Dockerfile) needs, on a machine without containers."""
+RUNNER = ("python", "project")
+"""What starts the stack."""

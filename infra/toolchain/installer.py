@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -20,7 +20,10 @@ from .layout import Layout
 from .progress import LiveReporter, PlainReporter, Reporter
 from .stamps import Stamps, key
 
-SIDE_BY_SIDE = 4
+SIDE_BY_SIDE = 8
+"""What is fetched beside what is built; Maven fetches one thing at a time, whoever asks."""
+NICENESS = 10
+"""Of what is made in the background: a tenth of what a server gets that wants the same core."""
 TERMINAL_PACKAGES = ("rich", "markdown-it-py", "mdurl", "pygments")
 
 
@@ -63,7 +66,20 @@ def outdated(layout: Layout, names: Iterable[str], components: Mapping[str, Comp
     return found
 
 
-def install(layout: Layout, names: Iterable[str], components: Mapping[str, Component] = COMPONENTS) -> list[Failure]:
+@dataclass(frozen=True)
+class Then:
+    """What is to be done as soon as some components are installed, while others still are being installed."""
+
+    needs: Collection[str]
+    start: Callable[[], None]
+
+
+def install(
+    layout: Layout,
+    names: Iterable[str],
+    components: Mapping[str, Component] = COMPONENTS,
+    then: Then | None = None,
+) -> list[Failure]:
     """Install what is out of date among the components named; return those that failed (the others are installed).
 
     Two runs at once don't meet: the second waits for the first. Nothing out of date means no network and no change.
@@ -71,6 +87,8 @@ def install(layout: Layout, names: Iterable[str], components: Mapping[str, Compo
     """
     chosen = wanted(names, components)
     if not outdated(layout, chosen, components):
+        if then is not None:
+            then.start()
         return []
     _own(layout)
     with _alone(layout):
@@ -78,11 +96,17 @@ def install(layout: Layout, names: Iterable[str], components: Mapping[str, Compo
         for folder in (layout.toolchain, layout.toolchain / "jars"):
             sweep(folder)
         with _reporter(layout, [components[name].title for name in todo]) as reporter:
-            return _install_all(layout, todo, components, reporter)
+            return _install_all(layout, todo, components, reporter, then)
+
+
+def at_work(layout: Layout) -> bool:
+    """Say whether somebody installs at this moment."""
+    with _held(layout, wait=False) as free:
+        return not free
 
 
 def install_later(layout: Layout, name: str, components: Mapping[str, Component] = COMPONENTS) -> None:
-    """Install a component that nothing waits for, at the lowest priority, beside everything else.
+    """Install a component that nothing waits for, at a low priority, beside everything else.
 
     Does nothing where it is up to date or being made, or where what it needs isn't installed. Raises `ToolchainError`.
     """
@@ -92,7 +116,7 @@ def install_later(layout: Layout, name: str, components: Mapping[str, Component]
     with _held(layout, name, wait=False) as mine:
         if not mine:
             return
-        os.nice(19)
+        os.nice(NICENESS)
         stamps, component = Stamps(layout.toolchain / "stamps"), components[name]
         stamp, since = key(component.inputs(layout)), [stamps.written(need) for need in component.needs]
         stamps.clear(name)
@@ -119,7 +143,11 @@ def _emptied(layout: Layout, name: str) -> Path:
 
 
 def _install_all(
-    layout: Layout, todo: Mapping[str, str], components: Mapping[str, Component], reporter: Reporter
+    layout: Layout,
+    todo: Mapping[str, str],
+    components: Mapping[str, Component],
+    reporter: Reporter,
+    then: Then | None,
 ) -> list[Failure]:
     stamps = Stamps(layout.toolchain / "stamps")
     waiting = list(todo)
@@ -145,6 +173,11 @@ def _install_all(
     with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
         while waiting or running:
             unmet = {*waiting, *running.values(), *(failure.name for failure in failures)}
+            if then is not None and unmet.isdisjoint(then.needs):
+                # From here on somebody else has the terminal.
+                reporter.leave()
+                then.start()
+                then = None
             for name in [name for name in waiting if unmet.isdisjoint(components[name].needs)]:
                 waiting.remove(name)
                 running[pool.submit(one, name)] = name
@@ -156,6 +189,8 @@ def _install_all(
                     future.result()
                 except ToolchainError as error:
                     failures.append(Failure(name, error))
+        if then is not None and not failures:
+            then.start()
     return failures
 
 

@@ -1,6 +1,7 @@
 import os
 from collections.abc import Callable
 from pathlib import Path
+from threading import Event
 
 import pytest
 
@@ -23,10 +24,13 @@ class Workshop:
         needs = {"top": ("base",)}
         self.components = {name: self._component(name, needs.get(name, ())) for name in self.version}
         self.meanwhile: Callable[[], None] = lambda: None
+        self.slow: dict[str, Event] = {}
 
     def _component(self, name: str, needs: tuple[str, ...]) -> Component:
         def make(layout: Layout, log: Path) -> None:
             self.meanwhile()
+            if name in self.slow:
+                assert self.slow[name].wait(60)
             log.write_text("$ make\nno space left\n", encoding="utf-8")
             if name in self.broken:
                 raise CommandFailed("make ended with code 1", log, "Try again.")
@@ -99,6 +103,38 @@ def test_what_was_made_from_something_is_gone_with_it_if_nobody_asks_for_it_then
         workshop.install("base")
     workshop.install("top")
     assert workshop.made == ["top"]
+
+
+def test_what_starts_the_stack_is_run_while_the_rest_is_still_being_installed(workshop: Workshop) -> None:
+    started = Event()
+    workshop.slow = {"other": started}
+    then = installer.Then(["base"], started.set)
+    assert installer.install(workshop.layout, ["base", "other"], workshop.components, then) == []
+    assert workshop.made == ["base", "other"]
+
+
+def test_what_starts_the_stack_is_run_at_once_if_nothing_is_out_of_date(workshop: Workshop) -> None:
+    workshop.install("base")
+    ran: list[bool] = []
+    installer.install(
+        workshop.layout, ["base"], workshop.components, installer.Then(["base"], lambda: ran.append(True))
+    )
+    assert ran == [True]
+
+
+def test_nothing_is_started_without_what_it_needs(workshop: Workshop) -> None:
+    workshop.broken.add("base")
+    ran: list[bool] = []
+    then = installer.Then(["base"], lambda: ran.append(True))
+    (failure,) = installer.install(workshop.layout, ["base", "other"], workshop.components, then)
+    assert (failure.name, ran) == ("base", [])
+
+
+def test_it_is_told_whether_somebody_installs(workshop: Workshop) -> None:
+    seen: list[bool] = []
+    workshop.meanwhile = lambda: seen.append(installer.at_work(workshop.layout))
+    workshop.install("other")
+    assert (seen, installer.at_work(workshop.layout)) == ([True], False)
 
 
 def test_what_nothing_waits_for_is_made_later_once_what_it_needs_is_there(workshop: Workshop) -> None:
