@@ -40,7 +40,8 @@ def main(jars: Path, archive: Path) -> None:
         for key, value in {
             **ENGINE_CONF, "spark.driver.extraClassPath": class_path(jars), "spark.ui.enabled": "false",
             "spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1",
-            "spark.driver.extraJavaOptions": f"{DRIVER_JAVA_OPTIONS} -XX:ArchiveClassesAtExit={archive.resolve()}",
+            # In quotes, as the checkout's path may have a space.
+            "spark.driver.extraJavaOptions": f'{DRIVER_JAVA_OPTIONS} "-XX:ArchiveClassesAtExit={archive.resolve()}"',
             # It may have next to nothing of the machine: made in the background, while a stack is at work.
             "spark.executor.heartbeatInterval": "1h", "spark.network.timeout": "2h",
             "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
