@@ -12,7 +12,9 @@ from pipelines.publish.shown import Shown
 
 def open_catalog(settings: PublishSettings) -> Catalog:
     """The lake's catalog, which deletes a table's files itself. Raises what PyIceberg and requests raise."""
-    return load_catalog("lake", type="rest", uri=str(settings.catalog_uri).rstrip("/"))
+    # It opens no file, and PyArrow, which would, takes 50 MB.
+    files = {"py-io-impl": "pyiceberg.io.fsspec.FsspecFileIO"}
+    return load_catalog("lake", type="rest", uri=str(settings.catalog_uri).rstrip("/"), **files)
 
 
 def withdraw(catalog: Catalog, source: str, shown: Iterable[Shown]) -> Iterator[str]:
