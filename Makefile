@@ -19,8 +19,11 @@ help: ## This list
 
 ## The stack
 .PHONY: up down clean status logs kill fault proxies
-up: setup ## Install what is missing, start everything, wait until healthy (PROFILES=workload adds the shop's traffic)
-	@$(RUNNER_CMD) up $(s)
+up: ## Install what is missing, start everything, wait until healthy (PROFILES=workload adds the shop's traffic)
+	@$(TOOLCHAIN) preflight --runner $(CHOSEN)
+	@$(TOOLCHAIN) env
+	@$(TOOLCHAIN) install $(COMPONENTS) --then $(RUNNER_CMD) up $(s)
+	@$(if $(filter process,$(CHOSEN)),$(TOOLCHAIN) later)
 
 down: $(VENV)/python ## Stop everything; state is kept, and `make up` resumes
 	@$(RUNNER_CMD) down
@@ -58,14 +61,14 @@ docs: $(VENV)/lakehouse ## What checks of the contracts have found, as a static 
 
 bench: dev ## This mirror and its peers on the same topics, compared (FULL=1 the long one; SYSTEMS= WORKLOADS= RUNS= narrow)
 	@$(TOOLCHAIN) preflight --runner process
-	@$(TOOLCHAIN) install && $(TOOLCHAIN) install faults
+	@$(TOOLCHAIN) install && $(TOOLCHAIN) install classes faults
 	@$(VENV)/python -m tests.bench $(if $(FULL),--size full) --systems '$(SYSTEMS)' --workloads '$(WORKLOADS)' $(if $(RUNS),--runs $(RUNS)) $(if $(SEED),--seed $(SEED))
 
 ## Development
 .PHONY: test test-integration test-mirror test-unit test-compose test-runner test-model test-chaos chaos check lint format lock reference env setup dev
 test: dev ## All tests (needs no running stack; starts what it needs)
 	@$(TOOLCHAIN) preflight --runner process
-	@$(TOOLCHAIN) install
+	@$(TOOLCHAIN) install && $(TOOLCHAIN) install classes
 	@$(MAKE) --no-print-directory -j 2 test-integration test-mirror test-unit test-compose test-runner
 
 # Two at a time, the longest first: a stack is waited for much of the time. A worker of its own has each print whole lines.
@@ -80,15 +83,15 @@ test-unit test-compose test-runner: test-%:
 test-model: dev ## Random histories in random batches against a model, and against a real PostgreSQL (EXAMPLES=100)
 	@$(TOOLCHAIN) install spark
 	@MODEL_EXAMPLES=$(or $(EXAMPLES),100) $(VENV)/python -m pytest -v -s --timeout 0 tests/unit/pipelines/mirror/table/test_model.py tests/unit/pipelines/mirror/table/test_model_schema.py
-	@$(TOOLCHAIN) install && $(TOOLCHAIN) install faults
+	@$(TOOLCHAIN) install && $(TOOLCHAIN) install classes faults
 	@SOURCE_EXAMPLES=$(or $(EXAMPLES),100) $(VENV)/python -m pytest -v --timeout 0 tests/chaos/test_model.py
 
 test-chaos: dev ## Every fault, one by one, on a stack of its own
-	@$(TOOLCHAIN) install && $(TOOLCHAIN) install faults
+	@$(TOOLCHAIN) install && $(TOOLCHAIN) install classes faults
 	@$(VENV)/python -m pytest -v --durations=25 tests/chaos
 
 chaos: dev ## Load, schema changes and faults at random on a stack of its own; equal at the end? (SEED=7 MINUTES=10)
-	@$(TOOLCHAIN) install && $(TOOLCHAIN) install faults
+	@$(TOOLCHAIN) install && $(TOOLCHAIN) install classes faults
 	@$(VENV)/python -m tests.chaos.runner $(if $(SEED),--seed $(SEED)) $(if $(MINUTES),--minutes $(MINUTES))
 
 check: dev ## What CI checks: format, lint, types, import rules, shell scripts
@@ -100,9 +103,12 @@ lint: dev ## Lint, and mend what can be mended
 format: dev ## Format the code
 	@$(VENV)/ruff format .
 
-lock: dev ## Compile requirements*.in into lock files with hashes (needs uv)
-	@uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -o requirements.lock requirements.in
-	@uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -o requirements-dev.lock requirements-dev.in
+LOCK = .lakehouse/toolchain/uv/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
+lock: ## Compile requirements*.in and the toolchain's tools.in into lock files with hashes
+	@$(TOOLCHAIN) install uv
+	@$(LOCK) -o requirements.lock requirements.in
+	@$(LOCK) -o requirements-dev.lock requirements-dev.in
+	@$(LOCK) -o infra/toolchain/tools.lock infra/toolchain/tools.in
 
 reference: dev ## Write docs/reference/commands.md anew, from --help
 	@$(VENV)/python -m services.cli.reference

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import checksums, golang, java, maven, python
+from . import checksums, golang, java, maven, packages, python, uv
 from .commands import run
 from .errors import ToolchainError
 from .folders import replacing, scratch, unpack
@@ -26,6 +26,8 @@ class Component:
     install: Callable[[Layout, Path], None]
     """Called with the layout and the log; raises `ToolchainError`."""
     needs: tuple[str, ...] = ()
+    later: bool = False
+    """Nothing waits for it: `make up` has it made in the background, once the stack is up."""
 
 
 def _pom(layout: Layout, name: str) -> Path:
@@ -112,16 +114,25 @@ def _classes(layout: Layout) -> Path:
 
 
 def _install_classes(layout: Layout, log: Path) -> None:
-    jars = layout.toolchain / "jars" / "spark"
-    run([layout.python, "-m", "pipelines.mirror.class_archive", jars, _classes(layout)], log, cwd=layout.root)
+    jars, fresh = layout.toolchain / "jars" / "spark", layout.toolchain / ".classes.new.jsa"
+    run([layout.python, "-m", "pipelines.mirror.class_archive", jars, fresh], log, cwd=layout.root)
+    # A mirror may start at any moment: it finds the whole archive, or none.
+    fresh.replace(_classes(layout))
 
 
 COMPONENTS: Mapping[str, Component] = {
+    "uv": Component(
+        "uv, which installs Python packages",
+        uv.folder,
+        lambda layout: ["1", layout.architecture, python.locked_tool(layout, "uv")],
+        uv.install,
+    ),
     "python": Component(
         "Python packages",
         lambda layout: layout.venv,
-        lambda layout: ["1", *_python_identity(layout), layout.root / "requirements.lock"],
-        python.install_packages,
+        lambda layout: ["2", *_python_identity(layout), layout.root / "requirements.lock"],
+        packages.install,
+        needs=("uv",),
     ),
     "dev": Component(
         "Python packages of checks and tests",
@@ -132,7 +143,7 @@ COMPONENTS: Mapping[str, Component] = {
             layout.root / "requirements.lock",
             layout.root / "requirements-dev.lock",
         ],
-        python.install_development_packages,
+        packages.install_development,
         needs=("python",),
     ),
     "project": Component(
@@ -144,7 +155,7 @@ COMPONENTS: Mapping[str, Component] = {
             layout.root / "requirements.lock",
             layout.root / "pyproject.toml",
         ],
-        python.install_project,
+        packages.install_project,
         needs=("python",),
     ),
     "object-store": _program("MinIO, built from source", golang.MINIO),
@@ -175,11 +186,26 @@ COMPONENTS: Mapping[str, Component] = {
         ],
         _install_classes,
         needs=("python", "spark"),
+        later=True,
     ),
     "flink": _jars("flink", "Flink, which the benchmark measures", _as_they_are),
     "iceberg-sink": _jars("iceberg-sink", "Iceberg's sink of Connect, which the benchmark measures", _as_they_are),
 }
 OPTIONAL = frozenset({"dev", "faults", "flink", "iceberg-sink"})
-DEFAULT = tuple(name for name in COMPONENTS if name not in OPTIONAL)
-"""What `make up` installs; `dev` is for `make check` and `make test`, `faults` for `make proxies` and chaos, and the
-peers `flink` and `iceberg-sink` for `make bench`, which installs them itself."""
+DEFAULT = tuple(name for name, component in COMPONENTS.items() if name not in OPTIONAL and not component.later)
+"""What `make up` installs first. `dev` is for `make check` and `make test`, `faults` for `make proxies` and chaos; the
+peers `flink` and `iceberg-sink` are for `make bench`, which installs them itself."""
+LATER = tuple(name for name, component in COMPONENTS.items() if component.later)
+"""What `make up` installs in the background, when the stack is up."""
+IMAGES: Mapping[str, tuple[str, ...]] = {
+    "postgres": ("postgres",),
+    "object-store": ("object-store",),
+    "kafka": ("kafka",),
+    "schema-registry": ("schema-registry",),
+    "connect": ("kafka", "connect"),
+    "catalog": ("catalog",),
+    "lakehouse": ("python", "project", "spark"),
+}
+"""What a service of an image (a target of infra/Dockerfile) needs, on a machine without containers."""
+RUNNER = ("python", "project")
+"""What starts the stack."""

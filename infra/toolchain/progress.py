@@ -29,6 +29,9 @@ class Reporter(Protocol):
     def ended(self, name: str, *, failed: bool) -> None:
         """Say that a component is installed, or has failed."""
 
+    def leave(self) -> None:
+        """Say nothing more: somebody else does."""
+
 
 class PlainReporter:
     """A line when a component starts and when it ends, and now and then one about those that take long."""
@@ -39,6 +42,7 @@ class PlainReporter:
         self._heartbeat = heartbeat
         self._running: dict[str, tuple[str, float]] = {}
         self._lock = threading.Lock()
+        self._quiet = False
         self._over = threading.Event()
         self._watch = threading.Thread(target=self._beat, daemon=True)
 
@@ -62,6 +66,14 @@ class PlainReporter:
             title, since = self._running.pop(name)
             self._say(f"{'FAILED' if failed else 'installed'} {title} ({self._clock() - since:.0f} s)")
 
+    def leave(self) -> None:
+        """Print what goes on, and nothing more."""
+        with self._lock:
+            for title, since in self._running.values():
+                self._say(f"still installing {title} ({self._clock() - since:.0f} s), while the rest goes on")
+            self._quiet = True
+            self._over.set()
+
     def _beat(self) -> None:
         while not self._over.wait(self._heartbeat):
             with self._lock:
@@ -69,7 +81,8 @@ class PlainReporter:
                     self._say(f"still installing {title} ({self._clock() - since:.0f} s)")
 
     def _say(self, text: str) -> None:
-        print(f"toolchain: {text}", file=self._out, flush=True)
+        if not self._quiet:
+            print(f"toolchain: {text}", file=self._out, flush=True)
 
 
 class LiveReporter:
@@ -103,16 +116,30 @@ class LiveReporter:
 
     def started(self, name: str, title: str, log: Path) -> None:
         """Show a row for a component."""
+        if self._over.is_set():
+            return
         self._tasks[name] = (self._progress.add_task(title, total=1, detail=""), log)
 
     def ended(self, name: str, *, failed: bool) -> None:
         """Finish the row of a component."""
-        task, _ = self._tasks.pop(name)
+        task, _ = self._tasks.pop(name, (None, None))
+        if task is None:
+            return
         if failed:
             self._progress.update(task, detail="[red]failed[/]")
             self._progress.stop_task(task)
         else:
             self._progress.update(task, completed=1, detail="")
+
+    def leave(self) -> None:
+        """Leave the rows as they are."""
+        for task, _ in self._tasks.values():
+            self._progress.update(task, detail="goes on")
+            self._progress.stop_task(task)
+        self._tasks.clear()
+        self._over.set()
+        self._watch.join()
+        self._progress.stop()
 
     def _follow(self) -> None:
         while not self._over.wait(0.5):

@@ -1,4 +1,4 @@
-"""The Python environment: one virtual environment, every package from a lock file with hashes."""
+"""The Python environment: making it, and the excerpts of lock files that it is filled from."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from .commands import run
+from .folders import scratch
 from .layout import Layout
 
 _ADVICE = (
-    "pip could not install everything: check the network (proxies belong into pip's configuration), "
+    "pip could not fetch it: check the network (proxies and mirrors belong into pip's configuration), "
     "then run the same command again: what is done is kept."
 )
 _REQUIREMENT = re.compile(r"^([A-Za-z0-9._-]+)(?:\[[^\]]*\])?==")
-# Packages that no lock file names: the environment's own, and this project.
-_OWN = frozenset({"pip", "lakehouse"})
 _making_environment = threading.Lock()
 
 
@@ -71,38 +70,20 @@ def _usable(layout: Layout) -> bool:
     return answer.stdout == f"{sys.version}\n{layout.venv}\n{sys.base_prefix}"
 
 
-def pip_install(layout: Layout, log: Path, *arguments: str | Path) -> None:
-    """Run the environment's pip, made first if need be; raise `CommandFailed` if it can't install."""
+def locked_tool(layout: Layout, tool: str) -> str:
+    """Return the part of tools.lock that is about a program."""
+    return excerpt((layout.sources / "tools.lock").read_text(encoding="utf-8"), [tool])
+
+
+def pip_install(layout: Layout, log: Path, requirements: str, *options: str | Path) -> None:
+    """Install a few packages, given as lines of a lock file, with the environment's pip, made first if need be.
+
+    For what comes before uv. Raises `CommandFailed` if pip can't.
+    """
     environment(layout, log)
-    base: list[str | Path] = [layout.python, "-m", "pip", "install", "--disable-pip-version-check", "--no-input"]
-    run([*base, *arguments], log, attempts=2, advice=_ADVICE)
-
-
-def install_packages(layout: Layout, log: Path) -> None:
-    """Install exactly what requirements.lock names, and take away what no lock file names any more."""
-    lock = layout.root / "requirements.lock"
-    pip_install(layout, log, "--require-hashes", "--no-deps", "-r", lock)
-    known = set(locked(lock.read_text(encoding="utf-8")))
-    development = layout.root / "requirements-dev.lock"
-    if development.exists():
-        known |= set(locked(development.read_text(encoding="utf-8")))
-    listing = subprocess.run(
-        [layout.python, "-m", "pip", "--disable-pip-version-check", "list", "--format=freeze"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    installed = {canonical(line.partition("==")[0]) for line in listing.stdout.splitlines()}
-    strays = sorted(installed - known - _OWN)
-    if strays:
-        run([layout.python, "-m", "pip", "uninstall", "--yes", *strays], log)
-
-
-def install_development_packages(layout: Layout, log: Path) -> None:
-    """Install what checks and tests need on top."""
-    pip_install(layout, log, "--require-hashes", "--no-deps", "-r", layout.root / "requirements-dev.lock")
-
-
-def install_project(layout: Layout, log: Path) -> None:
-    """Install the project itself, in place, so that `lakehouse` is a command."""
-    pip_install(layout, log, "--no-deps", "--no-build-isolation", "--editable", layout.root)
+    command: list[str | Path] = [layout.python, "-m", "pip", "install", "--disable-pip-version-check", "--no-input"]
+    with scratch(layout.toolchain) as folder:
+        lock = folder / "part.lock"
+        lock.write_text(requirements, encoding="utf-8")
+        hashed: list[str | Path] = ["--require-hashes", "--no-deps", "-r", lock]
+        run([*command, *options, *hashed], log, attempts=2, advice=_ADVICE)

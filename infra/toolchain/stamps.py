@@ -27,6 +27,13 @@ class Stamps:
         stamp = self._folder / component
         return target.exists() and stamp.is_file() and stamp.read_text(encoding="utf-8") == wanted
 
+    def written(self, component: str) -> int | None:
+        """Return when a component was completed, in nanoseconds since 1970; None: it isn't."""
+        try:
+            return (self._folder / component).stat().st_mtime_ns
+        except FileNotFoundError:
+            return None
+
     def clear(self, component: str) -> None:
         """Forget a component, before it is changed."""
         (self._folder / component).unlink(missing_ok=True)

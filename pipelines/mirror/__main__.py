@@ -23,7 +23,7 @@ from pipelines.kafka.topic_reader import is_outrun
 from pipelines.log import json_log
 from pipelines.mirror.batch import BatchMirror
 from pipelines.mirror.jit import choose_jit, restart_process
-from pipelines.protection.columns import keys_for
+from pipelines.protection.crypto import keys_for
 from pipelines.protection.functions import Vault
 from pipelines.settings import MirrorSettings
 from pipelines.sources.kinds import stream_source

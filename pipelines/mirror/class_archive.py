@@ -1,9 +1,8 @@
 """Make an archive of the JVM classes that a mirror needs (class-data sharing).
 
-The driver maps it instead of reading, parsing and verifying the classes one by one at every start. Made once, when the
-toolchain is installed: `python -m pipelines.mirror.class_archive JARS ARCHIVE`. No server is needed: what talks to one
-is made to try, at a port where nobody listens. A JVM that finds the archive unfit, because it or its class path is
-another one, goes without. See infra/decisions/029-class-archive.md.
+Made once, in the background once a stack is up: `python -m pipelines.mirror.class_archive JARS ARCHIVE`. No server is
+needed: what talks to one is made to try, at a port where nobody listens. A JVM that finds the archive unfit, because it
+or its class path is another one, goes without. See infra/decisions/029-class-archive.md.
 """
 
 import sys
@@ -26,7 +25,7 @@ from pipelines.merge.strategy import FEW_ROWS
 from pipelines.spark.session import DRIVER_JAVA_OPTIONS, ENGINE_CONF, class_path, launch
 
 NOBODY = "127.0.0.1:9"
-PATIENCE_SECONDS = 300
+PATIENCE_SECONDS = 1800
 _TABLE = "lake.n.t"
 _AVRO = '{"type": "record", "name": "r", "fields": [{"name": "id", "type": "long"}]}'
 _COLUMNS = "id bigint, _kafka_partition int, _kafka_offset bigint, _lsn bigint, _committed_at timestamp, _op string"
@@ -41,7 +40,10 @@ def main(jars: Path, archive: Path) -> None:
         for key, value in {
             **ENGINE_CONF, "spark.driver.extraClassPath": class_path(jars), "spark.ui.enabled": "false",
             "spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1",
-            "spark.driver.extraJavaOptions": f"{DRIVER_JAVA_OPTIONS} -XX:ArchiveClassesAtExit={archive.resolve()}",
+            # In quotes, as the checkout's path may have a space.
+            "spark.driver.extraJavaOptions": f'{DRIVER_JAVA_OPTIONS} "-XX:ArchiveClassesAtExit={archive.resolve()}"',
+            # It may have next to nothing of the machine: made in the background, while a stack is at work.
+            "spark.executor.heartbeatInterval": "1h", "spark.network.timeout": "2h",
             "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
             "spark.sql.catalog.lake.type": "hadoop", "spark.sql.catalog.lake.warehouse": folder,
         }.items():  # fmt: skip

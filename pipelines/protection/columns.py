@@ -11,13 +11,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from pydantic import SecretStr
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from pipelines.errors import StopPipeline
 from pipelines.lake.properties import PROTECTED
-from pipelines.protection.crypto import ProtectionKeys, place_of
+from pipelines.protection.crypto import place_of, without_key
 from pipelines.protection.functions import Vault, has_text, text_of
 from pipelines.protection.letters import seal
 from pipelines.schema.columns import SourceColumn, TableShape
@@ -60,7 +59,7 @@ class ProtectedColumns:
         self._contract, self._vault = contract, vault
         self._how: Mapping[str, Protection] = contract.protected if contract is not None else {}
         if self._how and vault is None:
-            raise ContractError(_without_key([contract] if contract else []))
+            raise ContractError(without_key([contract] if contract else []))
 
     def entry(self, name: str, iceberg: Any) -> ColumnProtection | None:
         """Return how a column of this name and type shall be protected; None: not at all."""
@@ -214,23 +213,3 @@ def source_types(properties: Mapping[str, str], types: Mapping[str, str]) -> dic
     """Return a table's columns with the types that they would have if nothing were protected."""
     has = column_protections(properties)
     return {name: has[name].type if name in has else kind for name, kind in types.items()}
-
-
-def keys_for(contracts: Iterable[Contract], secret: SecretStr | None) -> ProtectionKeys | None:
-    """Return the keys by which what these contracts protect is. Raises ContractError without a secret for them."""
-    try:
-        keys = ProtectionKeys.of(secret)
-    except ValueError as error:
-        raise ContractError(f"{error}") from None
-    needing = [contract for contract in contracts if contract.protected]
-    if needing and keys is None:
-        raise ContractError(_without_key(needing))
-    return keys
-
-
-def _without_key(contracts: Iterable[Contract]) -> str:
-    named = ", ".join(c.source_name for c in contracts if c.protected)
-    return (
-        f"contract of {named}: it protects columns, and there is no PROTECTION_KEY. `make env` writes one into .env;"
-        " then start again."
-    )

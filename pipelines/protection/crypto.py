@@ -7,6 +7,7 @@ import hashlib
 import hmac
 import secrets
 from base64 import b64decode, b64encode
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from cryptography.exceptions import InvalidTag
@@ -14,6 +15,9 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from pydantic import SecretStr
+
+from quality.contract import Contract
+from quality.errors import ContractError
 
 # RFC 5869: the info tells the keys apart. Another version of what is done with them has other keys.
 INFO = "lakehouse protection 1: "
@@ -132,3 +136,24 @@ def _bytes(text: str) -> bytes:
         return b64decode(text, validate=True)
     except ValueError:
         raise Unreadable("not what encrypting gives") from None
+
+
+def keys_for(contracts: Iterable[Contract], secret: SecretStr | None) -> ProtectionKeys | None:
+    """The keys by which what these contracts protect is. Raises ContractError where there is no secret for that."""
+    try:
+        keys = ProtectionKeys.of(secret)
+    except ValueError as error:
+        raise ContractError(f"{error}") from None
+    needing = [contract for contract in contracts if contract.protected]
+    if needing and keys is None:
+        raise ContractError(without_key(needing))
+    return keys
+
+
+def without_key(contracts: Iterable[Contract]) -> str:
+    """Return what is wrong with contracts that protect columns where there is no secret."""
+    named = ", ".join(c.source_name for c in contracts if c.protected)
+    return (
+        f"contract of {named}: it protects columns, and there is no PROTECTION_KEY. `make env` writes one into .env;"
+        " then start again."
+    )

@@ -1,31 +1,105 @@
 """Keep the datasets of all roles up to date until SIGTERM: `python -m pipelines.publish`.
 
-Without a contract that shows somebody something it does nothing, and has no Spark.
+It asks the catalog what is due, and has that done by a process of Spark's (:mod:`pipelines.publish.worker`), which ends
+when nothing changes any more: between two changes nothing of it takes memory.
 """
 
-import os
+import logging
 import signal
+import subprocess
 import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
 from threading import Event
 from types import FrameType
 
 from pyiceberg.exceptions import RESTError
-from pyspark.errors import PySparkException
 from requests.exceptions import RequestException
 from structlog.stdlib import BoundLogger
 
-from pipelines.errors import JavaCallFailed, PipelineError, in_a_line
 from pipelines.log import json_log
-from pipelines.protection.columns import keys_for
-from pipelines.protection.functions import Vault
-from pipelines.publish.dataset import Dataset
-from pipelines.publish.refresh import Refresher
+from pipelines.protection.crypto import keys_for
+from pipelines.publish.due import Due
 from pipelines.publish.settings import PublishSettings
+from pipelines.publish.shown import Shown
 from pipelines.publish.withdraw import open_catalog, withdraw
-from pipelines.spark.leaks import Leaks, freeze_modules
-from pipelines.spark.session import leave, start_session
 from quality import odcs
 from quality.errors import ContractError
+
+AGAIN_SECONDS = 600.0
+POLL_SECONDS = 0.5
+STOP_SECONDS = 8.0
+
+
+@dataclass
+class Publisher:
+    """Keeps datasets up to date. ``worker``: the command that brings them all."""
+
+    settings: PublishSettings
+    datasets: list[Shown]
+    due: Due
+    stop: Event
+    log: BoundLogger
+    worker: Sequence[str] = (sys.executable, "-m", "pipelines.publish.worker")
+    _withdrawn: bool = False
+    _trouble: str | None = None
+
+    def run(self) -> None:
+        """Return when asked to stop."""
+        pause = 0.0
+        while not self.stop.wait(pause):
+            pause = self.settings.publish_seconds
+            (self.settings.state_dir / "alive").touch()
+            self._withdrawn = self._withdrawn or self._withdraw()
+            self._publish()
+
+    def _publish(self) -> None:
+        """Have brought up to date what is due."""
+        try:
+            looks = self.due.looks(open_catalog(self.settings), self.datasets)
+            self._trouble = None
+        except (RESTError, RequestException) as error:
+            # What a catalog that is down, or just comes up, makes of a look: it is tried again.
+            said = type(error).__name__
+            if said != self._trouble:
+                self.log.error("not_looked", why=said)
+            self._trouble = said
+            return
+        if not looks or self.stop.is_set():
+            return
+        code = self._work()
+        if self.stop.is_set():
+            return
+        if code == 0:
+            self.due.succeeded(looks)
+            return
+        self.log.error("not_all_published", datasets=sorted(looks), exit_code=code, again_seconds=AGAIN_SECONDS)
+        self.due.failed(looks)
+
+    def _work(self) -> int | None:
+        """Run the worker, which says itself that it lives, to its end; its exit code; None: it had to be killed."""
+        process = subprocess.Popen(self.worker)
+        while process.poll() is None and not self.stop.wait(POLL_SECONDS):
+            pass
+        if process.poll() is None:
+            process.terminate()
+            try:
+                process.wait(STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+                return None
+        return process.returncode
+
+    def _withdraw(self) -> bool:
+        """Whether everything that isn't shown any more is gone."""
+        try:
+            for name in withdraw(open_catalog(self.settings), self.settings.source_name, self.datasets):
+                self.log.info("withdrawn", dataset=name)
+        except (RESTError, RequestException) as error:
+            self.log.error("not_withdrawn", why=type(error).__name__)
+            return False
+        return True
 
 
 def main() -> int:
@@ -37,6 +111,8 @@ def main() -> int:
 
     signal.signal(signal.SIGTERM, ask_to_stop)
     signal.signal(signal.SIGINT, ask_to_stop)
+    # The catalog's server deletes a table's old metadata, and PyIceberg then complains that it's gone.
+    logging.getLogger("pyiceberg.catalog").setLevel(logging.ERROR)
     settings = PublishSettings()
     try:
         contracts = odcs.load(settings.contracts)
@@ -44,60 +120,13 @@ def main() -> int:
     except ContractError as error:
         log.error("bad_spec", error=str(error))
         return 1
-    os.environ.pop("PROTECTION_KEY", None)
-    datasets = [Dataset(settings.source_name, c, audience) for c in contracts.values() for audience in c.audiences]
-    refresher = leaks = None
-    if datasets:
-        spark = start_session(settings, f"publish {settings.source_name}", ui=False)
-        spark.sparkContext.setLogLevel("WARN")
-        leaks = Leaks(spark._jvm, log)
-        refresher = Refresher(spark, settings.published, None if keys is None else Vault.of(spark, keys))
-        freeze_modules()
-    else:
+    datasets = Shown.of(settings.source_name, contracts.values())
+    if not datasets:
         log.info("nothing_to_publish")
-    alive, trouble = settings.state_dir / "alive", dict[str, str]()
-    pause, withdrawn = 0.0, False
-    while not stop.wait(pause):
-        pause = settings.publish_seconds
-        alive.touch()
-        withdrawn = withdrawn or _withdrawn(settings, datasets, log)
-        for dataset in datasets:
-            if refresher is None or stop.is_set():
-                break
-            alive.touch()
-            _refresh(refresher, dataset, trouble, log)
-        if leaks is not None:
-            leaks.let_go()
-    if refresher is not None:
-        refresher.spark.stop()
-    leave(0)
-
-
-def _refresh(refresher: Refresher, dataset: Dataset, trouble: dict[str, str], log: BoundLogger) -> None:
-    """Bring a dataset up to date, or say why not, unless ``trouble`` has it that this was said."""
-    name = ".".join(dataset.name)
-    try:
-        done = refresher.refresh(dataset)
-        trouble.pop(name, None)
-    except (PipelineError, PySparkException, JavaCallFailed) as error:
-        said = str(error) if isinstance(error, PipelineError) else in_a_line(error)
-        if trouble.get(name) != said:
-            log.error("not_published", dataset=name, why=said)
-        trouble[name] = said
-        return
-    if done is not None:
-        log.info("published", dataset=name, of=done.snapshot, anew=done.anew, ms=round(done.seconds * 1000))
-
-
-def _withdrawn(settings: PublishSettings, datasets: list[Dataset], log: BoundLogger) -> bool:
-    """Withdraw what isn't shown any more; return whether everything is gone."""
-    try:
-        for name in withdraw(open_catalog(settings), settings.source_name, datasets):
-            log.info("withdrawn", dataset=name)
-    except (RESTError, RequestException) as error:
-        log.error("not_withdrawn", why=type(error).__name__)
-        return False
-    return True
+    fingerprint = None if keys is None else keys.fingerprint
+    due = Due(fingerprint, settings.state_dir / "published.json", AGAIN_SECONDS)
+    Publisher(settings, datasets, due, stop, log).run()
+    return 0
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
@@ -11,44 +10,20 @@ from pyspark.sql import functions as F
 
 from pipelines.errors import StopPipeline
 from pipelines.evolve.describe import comment_of
-from pipelines.lake.names import lake_namespace
 from pipelines.lake.properties import PUBLISHED_DEFINITION, PUBLISHED_OF, PUBLISHED_PROTECTED, PUBLISHED_ROLE, PURGED
 from pipelines.lake.table import LakeTable
 from pipelines.protection.columns import KEYED
 from pipelines.protection.crypto import place_of
 from pipelines.protection.functions import Vault, has_text, mask, text_of
+from pipelines.publish.shown import Shown
 from pipelines.schema.technical import RECORD
-from quality.audience import Audience
-from quality.contract import Contract
 
 # Of the record that wrote a row there is one row at most, in the table and here.
 TECHNICAL = (*RECORD, "_committed_at")
 
 
-@dataclass(frozen=True)
-class Dataset:
-    """The part of a contract's table that a role is shown."""
-
-    source: str
-    contract: Contract
-    audience: Audience
-
-    @property
-    def mirrored(self) -> tuple[str, str]:
-        """Namespace and name of the table in the lake."""
-        schema, name = self.contract.table
-        return lake_namespace(self.source, schema), name
-
-    @property
-    def name(self) -> tuple[str, str]:
-        """Namespace and name of the dataset."""
-        namespace, name = self.mirrored
-        return f"{self.audience.role}_{namespace}", name
-
-    def location(self, root: str) -> str:
-        """Return where it is: below the one prefix that its role may read."""
-        namespace, name = self.mirrored
-        return f"{root}/{self.audience.role}/{namespace}/{name}"
+class Dataset(Shown):
+    """What Spark makes of a role's part of a table."""
 
     def columns(self, table: LakeTable) -> list[str]:
         """Return the columns that the role is shown, as far as the table has them."""

@@ -6,17 +6,19 @@ from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import NoSuchTableError
 
 from pipelines.lake.properties import PUBLISHED_OF
-from pipelines.publish.dataset import Dataset
 from pipelines.publish.settings import PublishSettings
+from pipelines.publish.shown import Shown
 
 
 def open_catalog(settings: PublishSettings) -> Catalog:
-    """Open the lake's catalog, which deletes a table's files itself. Raises what PyIceberg and requests raise."""
-    return load_catalog("lake", type="rest", uri=str(settings.catalog_uri).rstrip("/"))
+    """The lake's catalog, which deletes a table's files itself. Raises what PyIceberg and requests raise."""
+    # It opens no file, and PyArrow, which would, takes 50 MB.
+    files = {"py-io-impl": "pyiceberg.io.fsspec.FsspecFileIO"}
+    return load_catalog("lake", type="rest", uri=str(settings.catalog_uri).rstrip("/"), **files)
 
 
-def withdraw(catalog: Catalog, source: str, shown: Iterable[Dataset]) -> Iterator[str]:
-    """Drop the datasets of this source's tables that aren't among ``shown``; yield the name of each.
+def withdraw(catalog: Catalog, source: str, shown: Iterable[Shown]) -> Iterator[str]:
+    """Drop the datasets of this source's tables that aren't among ``shown``; the name of each.
 
     Raises what PyIceberg and requests raise.
     """

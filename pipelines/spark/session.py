@@ -156,7 +156,7 @@ def _archived(archive: Path) -> str:
     """
     if not archive.exists() or not archive.stat().st_size:
         return ""
-    return f"-XX:SharedArchiveFile={archive.resolve()} -Xlog:cds=off -Xlog:cds+dynamic=off -Xlog:class+path=off"
+    return f'"-XX:SharedArchiveFile={archive.resolve()}" -Xlog:cds=off -Xlog:cds+dynamic=off -Xlog:class+path=off'
 
 
 def end_session(spark: SparkSession) -> None:

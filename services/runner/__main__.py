@@ -14,10 +14,12 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from infra.toolchain.layout import Layout
 from services.runner import capture, choose, report, verifier
 from services.runner.checkout import Checkout
 from services.runner.compose import ComposeRunner
 from services.runner.errors import RunnerError
+from services.runner.installing import BeingInstalled
 from services.runner.process import ProcessRunner
 from services.runner.protocol import Runner
 
@@ -54,7 +56,11 @@ def _checkout(directory: Path | None) -> Checkout:
 
 
 def _runner(checkout: Checkout, name: str) -> Runner:
-    return ComposeRunner(checkout, console) if name == "compose" else ProcessRunner(checkout, console)
+    if name == "compose":
+        return ComposeRunner(checkout, console)
+    # Said by `python3 -m infra.toolchain install --then …`.
+    installing = BeingInstalled(Layout.of_this_checkout()) if os.environ.get("INSTALLING") else None
+    return ProcessRunner(checkout, console, installing=installing)
 
 
 def _current(checkout: Checkout) -> Runner:

@@ -49,7 +49,8 @@ class Waiting:
     def _name(self) -> str:
         return self._service.name
 
-    def _pause(self, seconds: float) -> None:
+    def pause(self, seconds: float = 0.5) -> None:
+        """Wait, unless nothing is waited for any more: `CancelledError`."""
         if self._cancel.wait(seconds):
             raise CancelledError(f"{self._name}: no longer waited for")
 
@@ -81,9 +82,9 @@ class Waiting:
             if waited > patience:
                 self._fail(f"not healthy after {patience:.0f} s: {reason}")
             if health is None:
-                self._pause(POLL)
+                self.pause(POLL)
             else:
-                self._pause(health.start_interval if waited < health.start_period else health.interval)
+                self.pause(health.start_interval if waited < health.start_period else health.interval)
 
     def complete(self) -> None:
         """Run a one-shot to its end, again with growing pauses if it fails, as often as its `restart` says."""
@@ -99,7 +100,7 @@ class Waiting:
             wait=wait_exponential(multiplier=0.5, max=10),
             retry=retry_if_result(lambda status: status != 0),
             retry_error_callback=give_up,
-            sleep=self._pause,
+            sleep=self.pause,
         )(self._once)
 
     def _once(self) -> int:
@@ -110,7 +111,7 @@ class Waiting:
             if time.monotonic() - began > ONE_SHOT_PATIENCE:
                 self._supervisor.stop(self._name)
                 self._fail(f"did not end within {ONE_SHOT_PATIENCE:.0f} s")
-            self._pause(POLL)
+            self.pause(POLL)
         if program.statename != "EXITED":
             self._fail(program.spawnerr or f"is {program.statename.lower()}")
         return program.exitstatus
@@ -122,5 +123,5 @@ class Waiting:
             program: Program = self._supervisor.program(self._name)
             if program.pid and program.pid != old_pid and self._launcher.starts() > starts:
                 return program.pid
-            self._pause(POLL)
+            self.pause(POLL)
         self._fail(f"did not come back within {BACK_PATIENCE:.0f} s")

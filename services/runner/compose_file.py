@@ -85,6 +85,12 @@ class ProcessSettings(BaseModel):
     reads: tuple[str, ...] = ()
 
 
+class Build(_Model):
+    """What a service's image is built from: a target of the Dockerfile."""
+
+    target: str = ""
+
+
 class Service(_Model):
     """One service. `environment` may hold secrets, so it is left out of its text form."""
 
@@ -96,9 +102,15 @@ class Service(_Model):
     restart: str = Field(default="no", pattern=r"^(no|always|unless-stopped|on-failure(:\d+)?)$")
     profiles: tuple[str, ...] = ()
     ports: tuple[str, ...] = ()
+    build: Build = Build()
     stop_signal: str = Field(default="SIGTERM", pattern=r"^SIG[A-Z0-9]+$")
     stop_grace_period: Seconds = 10.0
     process: ProcessSettings = Field(default_factory=ProcessSettings, alias="x-process")
+
+    @property
+    def image_target(self) -> str:
+        """The target of the Dockerfile that its image is built from; empty where the file doesn't say."""
+        return self.build.target
 
     @property
     def keeps_running(self) -> bool:

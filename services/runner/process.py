@@ -19,6 +19,7 @@ from services.runner.checkout import Checkout
 from services.runner.compose_file import Service, Stack
 from services.runner.errors import ComposeFileError, RunnerError
 from services.runner.health import check
+from services.runner.installing import Installed, Installing
 from services.runner.launcher import Launcher
 from services.runner.order import in_order, reversed_order
 from services.runner.progress import Progress, progress
@@ -35,8 +36,15 @@ class ProcessRunner:
 
     name: RunnerName = "process"
 
-    def __init__(self, checkout: Checkout, console: Console, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        checkout: Checkout,
+        console: Console,
+        environment: Mapping[str, str] | None = None,
+        installing: Installing | None = None,
+    ) -> None:
         self._checkout = checkout
+        self._installing = installing or Installed()
         self._console = console
         self._environment = loopback.inherited(environment or os.environ, checkout.toolchain)
         self._supervisor = Supervisor(checkout)
@@ -92,6 +100,8 @@ class ProcessRunner:
     def _bring_up(self, name: str, cancel: Event, shown: Progress) -> None:
         service = self._stack.services[name]
         launcher = Launcher(self._checkout, service)
+        waiting = self._waiting(name, cancel)
+        self._installing.wait_for(service, waiting.pause, lambda what: shown.update(name, what))
         began = time.monotonic()
         active = self._supervisor.program(name).active
         if active and launcher.changed():
@@ -102,7 +112,6 @@ class ProcessRunner:
             launcher.write()
             if "STATE_DIR" in service.environment:
                 Path(service.environment["STATE_DIR"]).mkdir(parents=True, exist_ok=True)
-        waiting = self._waiting(name, cancel)
         if not service.keeps_running:
             shown.update(name, "working")
             waiting.complete()

@@ -1,9 +1,12 @@
+import os
+from collections.abc import Callable
 from pathlib import Path
+from threading import Event
 
 import pytest
 
 from infra.toolchain import installer
-from infra.toolchain.components import COMPONENTS, DEFAULT, Component
+from infra.toolchain.components import COMPONENTS, DEFAULT, LATER, Component
 from infra.toolchain.errors import CommandFailed, ToolchainError, UnknownComponent
 from infra.toolchain.folders import replacing, sweep
 from infra.toolchain.layout import Layout
@@ -20,9 +23,14 @@ class Workshop:
         self.broken: set[str] = set()
         needs = {"top": ("base",)}
         self.components = {name: self._component(name, needs.get(name, ())) for name in self.version}
+        self.meanwhile: Callable[[], None] = lambda: None
+        self.slow: dict[str, Event] = {}
 
     def _component(self, name: str, needs: tuple[str, ...]) -> Component:
         def make(layout: Layout, log: Path) -> None:
+            self.meanwhile()
+            if name in self.slow:
+                assert self.slow[name].wait(60)
             log.write_text("$ make\nno space left\n", encoding="utf-8")
             if name in self.broken:
                 raise CommandFailed("make ended with code 1", log, "Try again.")
@@ -30,11 +38,35 @@ class Workshop:
             with replacing(layout.toolchain / name) as fresh:
                 (fresh / "file").write_text(self.version[name], encoding="utf-8")
 
-        return Component(name, lambda layout: layout.toolchain / name, lambda _: [self.version[name]], make, needs)
+        return Component(
+            name,
+            lambda layout: layout.toolchain / name,
+            lambda _: [self.version[name]],
+            make,
+            needs,
+            later=name == "top",
+        )
 
     def install(self, *names: str) -> list[str]:
         self.made.clear()
         return [failure.name for failure in installer.install(self.layout, names, self.components)]
+
+    def later(self) -> list[str]:
+        """What is made in the background, by a process of its own: its priority can't be raised again."""
+        self.made.clear()
+        reader, writer = os.pipe()
+        child = os.fork()
+        if child == 0:
+            try:
+                installer.install_later(self.layout, "top", self.components)
+                os.write(writer, " ".join(self.made).encode())
+            finally:
+                os._exit(0)
+        os.close(writer)
+        with os.fdopen(reader, encoding="utf-8") as answer:
+            said = answer.read()
+        os.waitpid(child, 0)
+        return said.split()
 
 
 @pytest.fixture
@@ -71,6 +103,77 @@ def test_what_was_made_from_something_is_gone_with_it_if_nobody_asks_for_it_then
         workshop.install("base")
     workshop.install("top")
     assert workshop.made == ["top"]
+
+
+def test_what_starts_the_stack_is_run_while_the_rest_is_still_being_installed(workshop: Workshop) -> None:
+    started = Event()
+    workshop.slow = {"other": started}
+    then = installer.Then(["base"], started.set)
+    assert installer.install(workshop.layout, ["base", "other"], workshop.components, then) == []
+    assert workshop.made == ["base", "other"]
+
+
+def test_what_starts_the_stack_is_run_at_once_if_nothing_is_out_of_date(workshop: Workshop) -> None:
+    workshop.install("base")
+    ran: list[bool] = []
+    installer.install(
+        workshop.layout, ["base"], workshop.components, installer.Then(["base"], lambda: ran.append(True))
+    )
+    assert ran == [True]
+
+
+def test_nothing_is_started_without_what_it_needs(workshop: Workshop) -> None:
+    workshop.broken.add("base")
+    ran: list[bool] = []
+    then = installer.Then(["base"], lambda: ran.append(True))
+    (failure,) = installer.install(workshop.layout, ["base", "other"], workshop.components, then)
+    assert (failure.name, ran) == ("base", [])
+
+
+def test_it_is_told_whether_somebody_installs(workshop: Workshop) -> None:
+    seen: list[bool] = []
+    workshop.meanwhile = lambda: seen.append(installer.at_work(workshop.layout))
+    workshop.install("other")
+    assert (seen, installer.at_work(workshop.layout)) == ([True], False)
+
+
+def test_what_nothing_waits_for_is_made_later_once_what_it_needs_is_there(workshop: Workshop) -> None:
+    assert workshop.later() == []
+    workshop.install("base")
+    assert workshop.later() == ["top"]
+    assert workshop.later() == []
+    assert workshop.install("top") == []
+    assert workshop.made == []
+
+
+def test_what_is_made_later_is_not_taken_for_what_it_would_be_now(workshop: Workshop) -> None:
+    workshop.install("base")
+
+    def change() -> None:
+        workshop.meanwhile = lambda: None
+        workshop.version["base"] = "2"
+        workshop.install("base")
+
+    workshop.meanwhile = change
+    workshop.later()
+    workshop.version["base"], workshop.meanwhile = "2", lambda: None
+    workshop.install("top")
+    assert workshop.made == ["top"]
+
+
+def test_what_is_being_made_later_is_not_made_twice(workshop: Workshop) -> None:
+    workshop.install("base")
+    with installer._held(workshop.layout, "top"):
+        assert workshop.later() == []
+    assert workshop.later() == ["top"]
+
+
+def test_what_failed_later_is_made_next_time(workshop: Workshop) -> None:
+    workshop.install("base")
+    workshop.broken.add("top")
+    assert workshop.later() == []
+    workshop.broken.clear()
+    assert workshop.later() == ["top"]
 
 
 def test_a_borrowed_toolchain_is_used_and_never_changed(workshop: Workshop, tmp_path: Path) -> None:
@@ -155,4 +258,9 @@ def test_a_cleared_stamp_is_not_current(tmp_path: Path) -> None:
 
 
 def test_everything_is_installed_by_default_but_what_checks_faults_and_the_benchmark_need() -> None:
-    assert set(installer.wanted(DEFAULT)) == set(COMPONENTS) - {"dev", "faults", "flink", "iceberg-sink"}
+    assert set(installer.wanted(DEFAULT)) == set(COMPONENTS) - {"dev", "faults", "flink", "iceberg-sink", *LATER}
+
+
+def test_nothing_that_is_installed_first_waits_for_what_is_made_later() -> None:
+    assert LATER == ("classes",)
+    assert not set(installer.wanted(DEFAULT)) & set(LATER)

@@ -1,0 +1,3 @@
+module github.com/minio/console
+
+go 1.25.0
