@@ -14,7 +14,7 @@ from services.operations.dead_letters.letters import LISTED, OPEN, Letters, Want
 from services.operations.dead_letters.replay import WHOLE
 from services.stack.endpoints import StackSettings
 from services.stack.lake import open_catalog
-from services.verify.tail import Decoder
+from services.stack.records import Decoder
 
 app = typer.Typer(
     help="Dead letters: records that couldn't be merged.", no_args_is_help=True, rich_markup_mode="markdown"

@@ -12,8 +12,8 @@ from services.operations.dead_letters.letters import POSITION, Letter, Letters, 
 from services.operations.dead_letters.replay import replay, settle, with_keys
 from services.stack.endpoints import StackSettings
 from services.stack.lake import open_catalog
-from services.stack.position import kafka
-from services.verify.tail import Decoder
+from services.stack.offsets import kafka
+from services.stack.records import Decoder
 
 app = typer.Typer(rich_markup_mode="markdown")
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]

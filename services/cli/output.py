@@ -19,10 +19,9 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from pipelines.sources.base.errors import SourceError
 from pipelines.specs.load import SpecError
 from quality.errors import ContractError
-from services.stack.errors import LakehouseError
+from services.stack.errors import LakehouseError, NotCaughtUp
 from services.stack.progress import OnProgress
 from services.stack.progress import Progress as Step
-from services.verify.errors import NotCaughtUp
 
 CHECK_FAILED, UNUSABLE = 1, 2
 Because = Annotated[str | None, typer.Option(help="Why; it is kept, see `lakehouse audit`.")]

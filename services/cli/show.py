@@ -21,9 +21,9 @@ from services.operations.layout.current import layout_of
 from services.operations.maintain.alerts import Condition, alerts, condition
 from services.operations.maintain.needs import need_of, source_of
 from services.stack.endpoints import StackSettings
+from services.stack.errors import Unreachable
 from services.stack.lake import lineage, open_catalog
 from services.stack.published import Shown, datasets, shown
-from services.verify.errors import Unreachable
 
 HELP = """Show one table: columns, key, positions, files, health, contract, lineage, and its newest snapshots.
 

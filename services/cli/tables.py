@@ -18,8 +18,7 @@ from pipelines.lake.properties import KEY_COLUMNS, SOURCE_SCHEMA, SOURCE_TABLE, 
 from services.cli.output import UNUSABLE, age, expected_errors, fail, out, print_json, size
 from services.stack.endpoints import StackSettings
 from services.stack.lake import ledger_of, open_catalog, tables
-from services.stack.offsets import Offsets, behind
-from services.stack.position import kafka
+from services.stack.offsets import Offsets, behind, kafka
 from services.verifier import record
 from services.verifier.rounds import TableState
 

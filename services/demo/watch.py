@@ -11,10 +11,9 @@ from rich.table import Table
 
 from pipelines.lake.properties import TOPIC
 from services.stack.endpoints import StackSettings
+from services.stack.errors import StackError
 from services.stack.lake import open_catalog, tables
-from services.stack.offsets import Offsets, behind
-from services.stack.position import kafka
-from services.verify.errors import StackError
+from services.stack.offsets import Offsets, behind, kafka
 
 REFRESH_SECONDS = 1.0
 PLAIN_EVERY_SECONDS = 10.0

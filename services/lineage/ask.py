@@ -11,7 +11,7 @@ import httpx
 
 from services.lineage.errors import CannotTell
 from services.lineage.settings import LineageEndpoint
-from services.verify.errors import Unreachable
+from services.stack.errors import Unreachable
 
 Json = dict[str, Any]
 DEPTH = 100

@@ -1,14 +1,10 @@
 """The lake's side: tables through the REST catalog, pinned at a snapshot, and a DuckDB that can read their files."""
 
-import importlib.util
 import json
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
-from urllib.parse import urlsplit
 
-import duckdb
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, RESTError
 from pyiceberg.table import Table
@@ -18,10 +14,8 @@ from requests.exceptions import RequestException
 from pipelines.lake.names import DEAD_LETTERS, NAMESPACE
 from pipelines.lake.properties import KEY_COLUMNS, SOURCE_SCHEMA, SOURCE_TABLE, TOPIC, WITHHELD
 from pipelines.ledger.entries import Ledger, read_ledger
-from services.stack import duckdb_functions
-from services.stack.duckdb_sql import literal
 from services.stack.endpoints import StackSettings
-from services.verify.errors import Unreachable
+from services.stack.errors import Unreachable
 
 LSN_COLUMN = "_lsn"
 
@@ -130,37 +124,3 @@ def pin(table: Table) -> PinnedTable | None:
         withheld=json.loads(properties.get(WITHHELD, "{}")),
         snapshot_id=None if snapshot is None else snapshot.snapshot_id, state=ledger_of(table), table=table,
     )  # fmt: skip
-
-
-def open_duckdb(settings: StackSettings, directory: Path, memory: str) -> duckdb.DuckDBPyConnection:
-    """DuckDB with the keys to the lake's files; ``memory`` bounds it, and ``directory`` takes what doesn't fit.
-
-    The extension comes from its Python package: nothing is fetched. Secrets stay in this connection's memory.
-    """
-    connection = duckdb.connect(
-        str(directory / "verify.duckdb"),
-        config={
-            "memory_limit": memory, "temp_directory": str(directory / "spill"), "preserve_insertion_order": "false",
-            "threads": "2", "autoinstall_known_extensions": "false", "autoload_known_extensions": "false",
-            "extension_directory": str(directory / "extensions"),
-        },
-    )  # fmt: skip
-    connection.execute(f"LOAD {literal(str(_extension('httpfs', connection)))}")
-    connection.execute("SET TimeZone = 'UTC'")
-    duckdb_functions.register(connection, settings.protection_keys)
-    connection.execute("SET enable_progress_bar = false")
-    endpoint = urlsplit(settings.s3_endpoint)
-    connection.execute(
-        f"CREATE SECRET lake (TYPE s3, KEY_ID {literal(settings.operator_s3_access_key.get_secret_value())},"
-        f" SECRET {literal(settings.operator_s3_secret_key.get_secret_value())}, ENDPOINT {literal(endpoint.netloc)},"
-        f" URL_STYLE 'path', USE_SSL {str(endpoint.scheme == 'https').lower()}, REGION {literal(settings.s3_region)})"
-    )
-    return connection
-
-
-def _extension(name: str, connection: duckdb.DuckDBPyConnection) -> Path:
-    row = connection.execute("PRAGMA version").fetchone()
-    spec = importlib.util.find_spec(f"duckdb_extension_{name}")
-    if row is None or spec is None or spec.origin is None:
-        raise ModuleNotFoundError(f"duckdb-extension-{name}")
-    return Path(spec.origin).parent / "extensions" / str(row[0]) / f"{name}.duckdb_extension"

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import duckdb
 import pyarrow as pa
-from pyiceberg.expressions import BooleanExpression
+from pyiceberg.expressions import AlwaysTrue, BooleanExpression
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.table import Table
 from pyiceberg.table.deletion_vector import deletion_vectors_from_puffin_file
@@ -33,11 +33,11 @@ from pyiceberg.types import (
 )
 
 from services.stack.duckdb_sql import literal
+from services.stack.errors import CannotVerify
 from services.stack.lake import LSN_COLUMN, PinnedTable
-from services.verify.errors import CannotVerify
-from services.verify.ranges import EVERY_FILE
 
 DELETED = "lake_deleted"
+EVERY_FILE = AlwaysTrue()
 
 _DUCKDB_TYPES: dict[type[IcebergType], str] = {
     BooleanType: "BOOLEAN", IntegerType: "INTEGER", LongType: "BIGINT", FloatType: "FLOAT", DoubleType: "DOUBLE",

@@ -19,7 +19,9 @@ from pipelines.kafka.client import (
 from pipelines.mirror.awaited_offsets import await_offsets
 from pipelines.mirror.progress import GROUP
 from pipelines.sources.base.database import SourceTopics
-from services.verify.errors import Unreachable
+from services.stack.endpoints import StackSettings
+from services.stack.errors import Unreachable
+from services.stack.source import topics_of
 
 Offsets = dict[TopicPartitionKey, int]
 
@@ -73,6 +75,11 @@ class KafkaOffsets:
         except KafkaException as error:
             reason = error.args[0].str() if error.args else ""
             raise Unreachable("Kafka", self._bootstrap, reason) from error
+
+
+def kafka(settings: StackSettings) -> KafkaOffsets:
+    """Return the offsets of this source's topics."""
+    return KafkaOffsets(settings.kafka_bootstrap, topics_of(settings))
 
 
 def behind(ends: Offsets, starts: Offsets, mirrored: Offsets) -> Offsets:

@@ -52,7 +52,7 @@ class ServiceSettings(BaseSettings):
             ) from None
 
 
-class SourceDatabase(ServiceSettings):
+class SourceEndpoint(ServiceSettings):
     """Where the source's database is."""
 
     source_db_host: str = "127.0.0.1"
@@ -60,7 +60,7 @@ class SourceDatabase(ServiceSettings):
     source_db_name: str = Field(default="shop", min_length=1)
 
 
-class CapturedSource(SourceDatabase):
+class CapturedSource(SourceEndpoint):
     """What of the source is mirrored."""
 
     source_name: str = Field(pattern=r"^[a-z][a-z0-9_]*$")

@@ -7,7 +7,7 @@ from pipelines.sources.base.database import SourceSession
 from pipelines.sources.base.tables import EVERY_KEY, KeyRange, SourceTable
 from services.stack.endpoints import StackSettings
 from services.stack.lake import open_catalog
-from services.stack.position import connect
+from services.stack.source import connect
 from services.verifier import record
 from services.verifier.rounds import Finding
 

@@ -19,9 +19,9 @@ from pyiceberg.types import LongType, NestedField, StringType, TimestamptzType
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
 from pipelines.lake.names import NAMESPACE, VERIFICATION
+from services.stack.errors import CannotVerify
 from services.stack.lake import own_table
 from services.verifier.rounds import Finding, Mark, TableState
-from services.verify.errors import CannotVerify
 
 SNAPSHOTS = 40
 

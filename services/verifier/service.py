@@ -15,9 +15,9 @@ from pipelines.sources.base.errors import SourceError
 from pipelines.sources.base.tables import KeyRange, SourceTable
 from services.stack.errors import LakehouseError
 from services.stack.lake import open_catalog
-from services.stack.offsets import Offsets
-from services.stack.position import connect, kafka, topics_of
+from services.stack.offsets import Offsets, kafka
 from services.stack.progress import Progress
+from services.stack.source import connect, topics_of
 from services.stack.stopping import Stop
 from services.verifier import progress, record
 from services.verifier.chunks import Job, NotCovered, Outcome, PutOff, look

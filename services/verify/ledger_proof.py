@@ -12,8 +12,8 @@ from pipelines.lake.names import DEAD_LETTER_ACTIONS
 from pipelines.ledger.entries import Counts, add_up, commit_entries, ledger_problems
 from services.stack import lake
 from services.stack.endpoints import StackSettings
+from services.stack.errors import CannotVerify
 from services.stack.progress import OnProgress, Progress, silent
-from services.verify.errors import CannotVerify
 
 
 @dataclass

@@ -14,12 +14,13 @@ from services.stack.endpoints import StackSettings
 from services.stack.offsets import Offsets
 from services.stack.position import Position
 from services.stack.progress import OnProgress, Progress
+from services.stack.records import Decoder, read_range
 from services.verify import compare, staging
 from services.verify.columns import Plan
 from services.verify.overlay import Overlay, fold
 from services.verify.ranges import EVERY_ROW, LakeRange
 from services.verify.report import TableReport
-from services.verify.tail import Decoder, Tail, read_range
+from services.verify.tail import Tail
 
 
 def contract_of(pinned: lake.PinnedTable) -> Contract | None:

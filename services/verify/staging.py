@@ -11,11 +11,11 @@ import duckdb
 import pyarrow as pa
 
 from services.stack.duckdb_sql import literal
+from services.stack.errors import CannotVerify
 from services.stack.lake import PinnedTable
 from services.stack.lake_files import pinned_rows
 from services.verify.arrow_types import arrow_type
 from services.verify.columns import ComparedColumn
-from services.verify.errors import CannotVerify
 from services.verify.overlay import Key, Last, Overlay
 from services.verify.ranges import EVERY_ROW, LakeRange
 

@@ -7,15 +7,17 @@ from contextlib import closing
 from pipelines.sources.base.database import SourceSession
 from pipelines.sources.base.tables import SourceTable
 from services.stack import lake, lake_files
+from services.stack.duckdb_session import open_duckdb
 from services.stack.endpoints import StackSettings
-from services.stack.position import Deadline, Position, connect, topics_of, wait_until_published, wait_until_visible
+from services.stack.errors import CannotVerify
+from services.stack.position import Deadline, Position, wait_until_published, wait_until_visible
 from services.stack.progress import OnProgress, Progress, silent
+from services.stack.records import Decoder
 from services.stack.scratch import scratch
+from services.stack.source import connect, topics_of
 from services.verify import columns, protected_columns, staging
-from services.verify.errors import CannotVerify
 from services.verify.look import Look, contract_of
 from services.verify.report import Report, TableReport
-from services.verify.tail import Decoder
 
 MEMORY = "512MB"
 EXAMPLES = 10
@@ -101,7 +103,7 @@ def _at_one_position(
         files_then = {table.full_name: source.storage(table) for table in chosen}
         reached = wait_until_published(settings, Deadline(timeout), on_progress)
         report, again = Report(str(snapshot), reached.log.text), []
-        with closing(lake.open_duckdb(settings, directory, memory)) as connection:
+        with closing(open_duckdb(settings, directory, memory)) as connection:
             mirrored = {key: end for key, end in near.ends.items() if key[0] not in near.held}
             look = Look(settings, connection, snapshot, mirrored, reached, Decoder(settings.schema_registry_url),
                         on_progress)  # fmt: skip

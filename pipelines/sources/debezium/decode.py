@@ -24,9 +24,8 @@ from pipelines.sources.base.change_rows import (
 )
 from pipelines.sources.debezium.dialect import Dialect
 from pipelines.sources.debezium.envelope import reader_schema
+from pipelines.sources.debezium.names import NEW_KEY_HEADER, OLD_KEY_HEADER
 from pipelines.sources.debezium.types import is_unavailable
-
-OLD_KEY_HEADER, NEW_KEY_HEADER = "__debezium.oldkey", "__debezium.newkey"
 
 
 def decode(

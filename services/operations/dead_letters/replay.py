@@ -14,8 +14,7 @@ from pipelines.kafka.avro import Decoder
 from pipelines.kafka.client import ask, client_config
 from pipelines.kafka.wire import REPLAYED_FROM
 from services.operations.dead_letters.letters import LISTED, Letter, Letters, Wanted, position
-from services.stack.errors import LakehouseError
-from services.verify.errors import Unreachable
+from services.stack.errors import LakehouseError, Unreachable
 
 # The consumer group whose offset's metadata is the number of the last replay that was done.
 GROUP = "lakehouse.replay"

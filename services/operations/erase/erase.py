@@ -33,14 +33,16 @@ from services.operations.erase.letters import Sorted, Sorting
 from services.operations.erase.subject import Subject
 from services.operations.erase.topics import Topics
 from services.operations.maintain.requests import ask
+from services.stack.duckdb_session import open_duckdb
 from services.stack.endpoints import StackSettings
-from services.stack.lake import dead_letters, open_duckdb, own_table, pin, tables
-from services.stack.position import connect, wait_until_visible
+from services.stack.lake import dead_letters, own_table, pin, tables
+from services.stack.position import wait_until_visible
 from services.stack.progress import OnProgress, Progress, silent
 from services.stack.published import datasets, full_name
+from services.stack.records import Decoder
 from services.stack.scratch import scratch
+from services.stack.source import connect
 from services.verifier import record as verification
-from services.verify.tail import Decoder
 
 T = TypeVar("T")
 

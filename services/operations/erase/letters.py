@@ -15,7 +15,7 @@ from services.operations.dead_letters.letters import POSITION, Letter, Position,
 from services.operations.erase.files import Stored
 from services.operations.erase.subject import Subject
 from services.stack.lake_files import only
-from services.verify.tail import Decoder, read_range
+from services.stack.records import Decoder, read_range
 
 COLUMNS = ("topic", "partition", "offset", "key", "value", "headers")
 

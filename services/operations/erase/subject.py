@@ -15,16 +15,14 @@ from pyiceberg.types import DecimalType, IcebergType, IntegerType, LongType, Str
 from pipelines.kafka.avro import Decoder, Undecodable
 from pipelines.lake.properties import PROTECTED
 from pipelines.sources.base.database import SourceEvents, SourceSession
-from pipelines.sources.debezium.names import column_name, column_names
+from pipelines.sources.debezium.names import NEW_KEY_HEADER, OLD_KEY_HEADER, column_name, column_names
 from pipelines.sources.debezium.values import row_fields
 from pipelines.sources.kinds import source_events
 from services.operations.erase.errors import CannotErase
 from services.stack.duckdb_sql import literal
 from services.stack.lake import PinnedTable
 from services.stack.lake_files import duckdb_type
-from services.verify.tail import OLD_KEY_HEADER
 
-NEW_KEY_HEADER = "__debezium.newkey"
 _NAMEABLE = (IntegerType, LongType, StringType, UUIDType, DecimalType)
 
 

@@ -7,7 +7,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType  # t
 
 from pipelines.kafka.client import ANSWER_SECONDS, EARLIEST, LATEST, ask, client_config, list_offsets
 from services.operations.erase.errors import CannotErase
-from services.verify.errors import Unreachable
+from services.stack.errors import Unreachable
 
 # The platform's own groups: they have read what the lake has.
 OWN = "lakehouse."

@@ -11,8 +11,8 @@ from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, EqualTo, G
 from pyiceberg.table import Table
 
 from pipelines.lake.properties import KEY_COLUMNS
+from services.stack.errors import CannotVerify
 from services.stack.lake import lineage
-from services.verify.errors import CannotVerify
 
 BATCHES, SAMPLE, TRIED = 100, 100_000, 5
 

@@ -14,8 +14,8 @@ from pipelines.maintenance.health import MIB, Health, health
 from pipelines.maintenance.plan import Due, compaction, counted_columns, deletes, expiry, manifests, statistics
 from pipelines.specs.load import Specs
 from services.stack.endpoints import StackSettings
+from services.stack.errors import CannotVerify
 from services.stack.lake import tables
-from services.verify.errors import CannotVerify
 
 
 @dataclass(frozen=True)

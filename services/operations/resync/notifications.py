@@ -7,8 +7,8 @@ from confluent_kafka.admin import AdminClient
 
 from pipelines.kafka.client import ANSWER_SECONDS, LATEST, ask, client_config, list_offsets
 from services.stack.endpoints import StackSettings
-from services.stack.position import topics_of
-from services.verify.tail import Decoder, read_range
+from services.stack.records import Decoder, read_range
+from services.stack.source import topics_of
 
 INITIAL, INCREMENTAL = "Initial Snapshot", "Incremental Snapshot"
 STARTED, SCANNED, COMPLETED = "STARTED", "TABLE_SCAN_COMPLETED", "COMPLETED"

@@ -24,9 +24,11 @@ from services.operations.resync.notifications import INCREMENTAL, INITIAL, Notif
 from services.operations.resync.scan import Scan
 from services.stack import lake
 from services.stack.endpoints import StackSettings
-from services.stack.position import Deadline, connect, kafka, topics_of, wait_until_published
+from services.stack.offsets import kafka
+from services.stack.position import Deadline, wait_until_published
 from services.stack.progress import OnProgress, Progress, silent
-from services.verify.tail import Decoder
+from services.stack.records import Decoder
+from services.stack.source import connect, topics_of
 from services.verify.verification import choose
 
 Offsets = Mapping[str, Mapping[int, int]]
