@@ -122,7 +122,7 @@ def show_letter(
 
 
 def _described(row: dict[str, Any], decoder: Decoder | None) -> dict[str, Any]:
-    """The letter as plain data; payload bytes only with a decoder."""
+    """Return the letter as plain data; payload bytes only with a decoder."""
     letter = {name: row[name] for name in (*LISTED, "state", "because", "closed_at")}
     if row["sealed"] is not None:
         letter["protected"] = (

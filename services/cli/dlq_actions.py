@@ -143,7 +143,7 @@ def _named(
 
 
 def _told(chosen: Wanted) -> str:
-    """Which letters are meant, in words. Not by which key: that may be somebody's."""
+    """Return which letters are meant, in words. Not by which key: that may be somebody's."""
     words = [":".join(map(str, at)) for at in sorted(chosen.positions)]
     words += [f"{name} {value}" for name in ("topic", "reason", "since") if (value := getattr(chosen, name))]
     return ", ".join([*words, "one key"] if chosen.key is not None else words)

@@ -118,7 +118,7 @@ def _shown(dataset: Shown) -> str:
 
 
 def _flows(name: str) -> dict[str, list[str]] | None:
-    """What the table is made of, and what is made of it or reads it, nearest first; None: nobody answers."""
+    """Return what the table is made of, and what is made of it or reads it, nearest first; None: nobody answers."""
     try:
         with Asking(LineageEndpoint.load()) as asking:
             found = asking.find(name)
@@ -142,13 +142,13 @@ def _terms(terms: tuple[str, ...] | None) -> str:
 
 
 def _asked(table: LakeTable) -> float | None:
-    """How fresh its spec wants a table, in seconds; None for a table that isn't a mirror."""
+    """Return how fresh its spec wants a table, in seconds; None for a table that isn't a mirror."""
     source = source_of(table)
     return None if source is None else load_specs().freshness(*source)
 
 
 def _health(table: LakeTable) -> tuple[Condition | None, list[str]]:
-    """A table's condition, and what of it is an alert; None for a table that isn't a mirror."""
+    """Return a table's condition, and what of it is an alert; None for a table that isn't a mirror."""
     specs, source = load_specs(), source_of(table)
     if source is None:
         return None, []

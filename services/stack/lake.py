@@ -22,8 +22,10 @@ LSN_COLUMN = "_lsn"
 
 @dataclass(frozen=True)
 class PinnedTable:
-    """A mirrored table as of one snapshot. ``snapshot_id`` None: it has no rows yet. ``key`` (): it has no key.
-    ``withheld``: columns of the source that its spec keeps it from following, and what isn't followed.
+    """A mirrored table as of one snapshot.
+
+    ``snapshot_id`` None: it has no rows yet. ``key`` (): it has no key. ``withheld``: columns of the source that its
+    spec keeps it from following, and what isn't followed.
     """
 
     namespace: str
@@ -49,7 +51,7 @@ class PinnedTable:
 
 
 def open_catalog(settings: StackSettings) -> Catalog:
-    """The REST catalog, for PyIceberg, with the operator's S3 keys. Raises Unreachable."""
+    """Return the REST catalog, for PyIceberg, with the operator's S3 keys. Raises Unreachable."""
     # PyIceberg warns at every write to a table that says how large its row groups are: it can only count their rows.
     warnings.filterwarnings("ignore", "Parquet writer option", UserWarning)
     try:
@@ -68,7 +70,7 @@ def open_catalog(settings: StackSettings) -> Catalog:
 
 
 def tables(catalog: Catalog, settings: StackSettings) -> Iterator[Table]:
-    """Every table of this source's namespaces. A table dropped meanwhile is left out. Raises Unreachable."""
+    """Return every table of this source's namespaces. A table dropped meanwhile is left out. Raises Unreachable."""
     try:
         for namespace in sorted(catalog.list_namespaces()):
             if namespace[0] != settings.source_name and not namespace[0].startswith(f"{settings.source_name}_"):
@@ -83,7 +85,7 @@ def tables(catalog: Catalog, settings: StackSettings) -> Iterator[Table]:
 
 
 def own_table(catalog: Catalog, name: str) -> Table | None:
-    """A table of the platform itself, or None while there hasn't been anything to keep in it."""
+    """Return a table of the platform itself, or None while there hasn't been anything to keep in it."""
     try:
         return catalog.load_table((NAMESPACE, name))
     except (NoSuchTableError, NoSuchNamespaceError):
@@ -91,12 +93,12 @@ def own_table(catalog: Catalog, name: str) -> Table | None:
 
 
 def dead_letters(catalog: Catalog) -> Table | None:
-    """The table of dead letters, or None while there hasn't been one."""
+    """Return the table of dead letters, or None while there hasn't been one."""
     return own_table(catalog, DEAD_LETTERS)
 
 
 def lineage(table: Table) -> Iterator[LakeSnapshot]:
-    """The table's snapshots from the current one back along its ancestors, as far as they are kept."""
+    """Return the table's snapshots from the current one back along its ancestors, as far as they are kept."""
     snapshot = table.current_snapshot()
     while snapshot is not None:
         yield snapshot
@@ -105,13 +107,13 @@ def lineage(table: Table) -> Iterator[LakeSnapshot]:
 
 
 def ledger_of(table: Table) -> Ledger:
-    """What of its topic the table holds, from the newest snapshot that says so."""
+    """Return what of its topic the table holds, from the newest snapshot that says so."""
     summaries = (snapshot.summary for snapshot in lineage(table))
     return read_ledger(summary.additional_properties for summary in summaries if summary is not None)
 
 
 def pin(table: Table) -> PinnedTable | None:
-    """The table at its current snapshot, or None if it mirrors no source table."""
+    """Return the table at its current snapshot, or None if it mirrors no source table."""
     properties = table.properties
     if SOURCE_TABLE not in properties:
         return None

@@ -59,8 +59,9 @@ class Deadline:
 def wait_until_visible(
     settings: StackSettings, timeout: float, on_progress: OnProgress = silent, but_held: bool = False
 ) -> Position:
-    """Return once everything committed in the source before the call is visible in the lake; with ``but_held``, all but
-    that of tables which the mirror holds.
+    """Return once everything committed in the source before the call is visible in the lake.
+
+    With ``but_held``, all but that of tables which the mirror holds.
 
     Raises NotCaughtUp after ``timeout`` seconds, Unreachable when a server doesn't answer.
     """

@@ -19,7 +19,7 @@ class Decoder(avro.Decoder):
         self._url = registry_url
 
     def decode(self, data: bytes) -> tuple[Any, dict[str, Any]]:
-        """The value, and its writer schema as JSON. Raises Undecodable, or Unreachable without a registry."""
+        """Return the value, and its writer schema as JSON. Raises Undecodable, or Unreachable without a registry."""
         try:
             return super().decode(data)
         except RetryBatch as error:
@@ -27,7 +27,7 @@ class Decoder(avro.Decoder):
 
 
 def read_range(bootstrap: str, topic: str, ranges: Mapping[int, tuple[int, int]]) -> Iterator[Message]:
-    """As :func:`pipelines.kafka.client.read_range`, with this package's errors: Unreachable, CannotVerify."""
+    """Yield the records of these ranges of a topic. Raises Unreachable, CannotVerify."""
     try:
         yield from client.read_range(bootstrap, topic, ranges)
     except RetryBatch as error:

@@ -39,7 +39,7 @@ class ServiceSettings(BaseSettings):
 
     @classmethod
     def load(cls, env_file: Path | None = None) -> Self:
-        """The settings: the environment first, then `.env` here or in the checkout. Raises NotConfigured."""
+        """Return the settings: the environment first, then `.env` here or in the checkout. Raises NotConfigured."""
         path = env_file or next((p for p in (Path(".env"), CHECKOUT / ".env") if p.is_file()), CHECKOUT / ".env")
         try:
             return cls(_env_file=path)

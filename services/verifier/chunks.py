@@ -78,7 +78,7 @@ class _Staged:
 
 
 def look(settings: VerifierSettings, jobs: Sequence[Job], on_progress: OnProgress) -> Iterator[tuple[Job, Outcome]]:
-    """What became of each job; of as many as make up a chunk's number of rows, and at least of the first.
+    """Return what became of each job; of as many as make up a chunk's number of rows, and at least of the first.
 
     Raises the errors of :mod:`services.verify`, the source, PyIceberg, Kafka and DuckDB.
     """
@@ -221,7 +221,7 @@ def _compared(at: Look, chunk: _Staged, number: int) -> Outcome:
 
 
 def _unreadable(error: Exception) -> PutOff:
-    """Only our own messages are told whole: others may hold values of rows."""
+    """Return why a table can't be read. Only our own messages are told whole: others may hold values of rows."""
     return PutOff(str(error) if isinstance(error, CannotVerify) else f"it can't be read: {type(error).__name__}")
 
 

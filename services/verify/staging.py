@@ -144,7 +144,7 @@ def _stage_tail(
     keys: Sequence[int],
     rows: Sequence[_TailRow],
 ) -> None:
-    """The table TAIL: neutral values with the lake's types, ``base`` key, ``kept`` names, and ``gone``."""
+    """Fill the table TAIL: neutral values with the lake's types, ``base`` key, ``kept`` names, and ``gone``."""
     kinds = [(f"c{i}", column.lake_kind, column.name) for i, column in enumerate(columns)]
     bases = [(f"base{i}", columns[i].lake_kind, columns[i].name) for i in keys]
     definitions = ", ".join(f"{alias} {kind}" for alias, kind, _ in [*kinds, *bases])

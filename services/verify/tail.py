@@ -42,7 +42,7 @@ class Tail:
     events: SourceEvents = field(default_factory=source_events)
 
     def changes(self, messages: Iterator[Message]) -> Iterator[Change]:
-        """The changes that the agreed position holds."""
+        """Return the changes that the agreed position holds."""
         for message in messages:
             self.read += 1
             self.passed += (message.offset() or 0) < self.mirrored.get(message.partition() or 0, 0)

@@ -64,13 +64,13 @@ def verify(
 
 
 def _only_in_lake(settings: StackSettings, captured: set[tuple[str, str]]) -> list[str]:
-    """Tables of the lake whose source tables are gone, or have another name now: they stay as they were."""
+    """Return tables of the lake whose source tables are gone, or have another name now: they stay as they were."""
     pinned = (lake.pin(table) for table in lake.tables(lake.open_catalog(settings), settings))
     return sorted(p.full_name for p in pinned if p and (p.schema, p.source_table) not in captured)
 
 
 def choose(found: list[SourceTable], wanted: set[str], unread: Mapping[str, str]) -> list[SourceTable]:
-    """Those of ``found`` that are wanted, by ``table`` or ``schema.table``; if none is, all but the ``unread``.
+    """Return the tables that are wanted, by ``table`` or ``schema.table``; if none is, all but the ``unread``.
 
     Raises CannotVerify.
     """
@@ -126,8 +126,10 @@ def _verify_table(
     held: str | None,
     examples: int,
 ) -> TableReport | None:
-    """The table's report, or None if this position doesn't do for it and a later one is needed: its first rows came
-    after the wait, or it was truncated after the position, which empties it for earlier snapshots too.
+    """Return the table's report, or None if a later position is needed.
+
+    Its first rows came after the wait, or it was truncated after the position, which empties it for earlier snapshots
+    too.
     """
     started = time.monotonic()
     report = TableReport(table.full_name)

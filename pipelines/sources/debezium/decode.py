@@ -142,7 +142,7 @@ def _value(column: SourceColumn, image: str = "image") -> Column:
 
 
 def _completed(shape: TableShape, placeholder: str) -> Column:
-    """The image with the unchanged values that are left out of it, which the whole old row holds."""
+    """Return the image with the unchanged values that are left out of it, which the whole old row holds."""
     toastable = {column.name for column in shape.toastable}
 
     def value(column: SourceColumn) -> Column:

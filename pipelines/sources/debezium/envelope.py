@@ -16,8 +16,9 @@ class NotAChangeEvent(ValueError):
 
 @lru_cache(maxsize=SHAPES)
 def table_shape(topic: str, table: tuple[str, str], writer_schema: str, dialect: Dialect) -> TableShape:
-    """Return the table described by the value schema of an event on ``topic``, which is that of ``table`` (schema and
-    name).
+    """Return the table described by the value schema of an event on ``topic``.
+
+    ``table``: schema and name of the table that the topic is of.
 
     Raises NotAChangeEvent when the schema belongs to something else, and UnsupportedType for a column that the lake
     can't hold; both name what they met.
@@ -39,7 +40,7 @@ def table_shape(topic: str, table: tuple[str, str], writer_schema: str, dialect:
 
 
 def key_fields(key_schema: str) -> tuple[str, ...]:
-    """What the events call the key's columns, in order, from the Avro schema of an event's key."""
+    """Return what the events call the key's columns, in order, from the Avro schema of an event's key."""
     schema = json.loads(key_schema)
     if not isinstance(schema, dict) or schema.get("type") != "record":
         raise NotAChangeEvent("its key isn't a record")

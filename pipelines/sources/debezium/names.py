@@ -33,7 +33,7 @@ ESCAPED_UNDERSCORE = "_u005f"
 
 
 def topic_name(source: str, schema: str, table: str) -> str:
-    """The topic of a table."""
+    """Return the topic of a table."""
     return f"{source}.{escaped(schema)}.{escaped(table)}"
 
 
@@ -48,36 +48,36 @@ def table_of(topic: str, known: Iterable[tuple[str, str]]) -> tuple[str, str]:
 
 
 def is_escaped(topic: str) -> bool:
-    """Whether a topic's name may have escapes in it."""
+    """Return whether a topic's name may have escapes in it."""
     return _ESCAPED.search(topic) is not None
 
 
 def escaped(name: str) -> str:
-    """A name as it is in a topic."""
+    """Return a name as it is in a topic."""
     return "".join(character if _PLAIN.match(character) else _escape(character) for character in name)
 
 
 def column_name(field: dict[str, Any]) -> str:
-    """The true name of a column, from its field in an event's Avro schema."""
+    """Return the true name of a column, from its field in an event's Avro schema."""
     branches = field["type"] if isinstance(field["type"], list) else [field["type"]]
     said = (b["connect.parameters"][SOURCE_COLUMN] for b in branches if isinstance(b, dict) and _is_told(b))
     return str(next(said, field["name"]))
 
 
 def row_of(envelope: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The fields of a row, from the schema of a change event."""
+    """Return the fields of a row, from the schema of a change event."""
     before = next(f["type"] for f in envelope["fields"] if f["name"] == "before")
     record = next(branch for branch in before if isinstance(branch, dict))
     return list(record["fields"])
 
 
 def column_names(envelope: Mapping[str, Any]) -> dict[str, str]:
-    """What the events call a column, to its true name."""
+    """Return what the events call a column, to its true name."""
     return {field["name"]: column_name(field) for field in row_of(envelope)}
 
 
 def why_unusable(source: str, schema: str, table: str, columns: Iterable[str]) -> str | None:
-    """Why a table can't be mirrored under its own names, and what to do; None if it can."""
+    """Return why a table can't be mirrored under its own names, and what to do; None if it can."""
     if _NOT_AVRO.search(f"{schema}.{table}"):
         return "its name begins with a digit, or a part of it between dots does, which Avro doesn't allow (rename it)"
     if len(topic_name(source, schema, table)) > MAX_TOPIC_LENGTH:
@@ -91,7 +91,7 @@ def why_unusable(source: str, schema: str, table: str, columns: Iterable[str]) -
 
 
 def need_escapes(columns: Iterable[str]) -> bool:
-    """Whether these columns of one table can only be told apart in Avro if what it doesn't allow is escaped."""
+    """Return whether these columns of one table can only be told apart in Avro if what it doesn't allow is escaped."""
     plain = [re.sub(r"[^A-Za-z0-9_]", "_", column) for column in columns]
     return len(set(plain)) < len(plain)
 

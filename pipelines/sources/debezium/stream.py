@@ -34,8 +34,9 @@ class DebeziumStream:
 
     @property
     def topic_pattern(self) -> str:
-        """A Java regular expression for every captured table's topic, for the heartbeat, which keeps lag visible, and
-        for the schema log, which tables follow.
+        """A Java regular expression for all topics that are read.
+
+        Every captured table's topic, the heartbeat, which keeps lag visible, and the schema log, which tables follow.
         """
         return topic_pattern(self.name, self.captured, (self.heartbeat, self.schema_changes))
 

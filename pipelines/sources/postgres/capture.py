@@ -25,14 +25,20 @@ HEARTBEAT_QUERY = f"UPDATE {HEARTBEAT_TABLE} SET beat_at = clock_timestamp()"
 
 
 def quote(name: str) -> str:
-    """A name as a PostgreSQL identifier. Any name is safe; ValueError on an empty one or one with a null character."""
+    """Return a name as a PostgreSQL identifier.
+
+    Any name is safe; ValueError on an empty one or one with a null character.
+    """
     if not name or "\0" in name:
         raise ValueError("an identifier can't be empty or hold a null character")
     return '"' + name.replace('"', '""') + '"'
 
 
 def literal(text: str) -> str:
-    """A text as a PostgreSQL literal, whatever standard_conforming_strings says. ValueError on a null character."""
+    """Return a text as a PostgreSQL literal, whatever standard_conforming_strings says.
+
+    ValueError on a null character.
+    """
     if "\0" in text:
         raise ValueError("a text can't hold a null character")
     quoted = "'" + text.replace("'", "''") + "'"
@@ -40,7 +46,7 @@ def literal(text: str) -> str:
 
 
 def prepare_sql(schemas: Iterable[str], *, password: str, owner: str) -> str:
-    """The SQL that makes a source database ready for capture, for an administrator. Repeatable.
+    """Return the SQL that makes a source database ready for capture, for an administrator. Repeatable.
 
     ``password`` is the capture role's: itself, or its SCRAM verifier, which PostgreSQL stores as it is. ``owner`` is
     the role that may see capture's tables, mark a position and signal.
@@ -78,8 +84,9 @@ class Capture:
 
 
 def taken_in(tables: Iterable[str], before: Mapping[str, str], now: Mapping[str, str]) -> frozenset[str]:
-    """Those of ``tables`` (``schema.table``) that a connector reads by the configuration ``now``, and didn't by the one
-    ``before``.
+    """Return which of ``tables`` a connector reads by the configuration ``now``, and didn't by the one ``before``.
+
+    ``tables``: as ``schema.table``.
     """
     return frozenset(table for table in tables if _reads(now, table) and not _reads(before, table))
 
@@ -91,7 +98,9 @@ def _reads(config: Mapping[str, str], table: str) -> bool:
 
 
 def connector_config(capture: Capture) -> dict[str, str]:
-    """The settings of the Debezium connector. No secret among them: the password is a reference that Connect resolves.
+    """Return the settings of the Debezium connector.
+
+    No secret among them: the password is a reference that Connect resolves.
 
     ``escaped``: whether some table's columns can be told apart in Avro only if their names are escaped, which they then
     are in all tables. ``left_out`` names tables (``schema.table``) that must not be read, and ``generated`` columns
@@ -167,7 +176,7 @@ def connector_config(capture: Capture) -> dict[str, str]:
 
 
 def _topics(capture: Capture) -> dict[str, str]:
-    """Table topics are partitioned by key; what concerns the whole source has one partition.
+    """Return table topics are partitioned by key; what concerns the whole source has one partition.
 
     All are kept equally long: the mirror reads the heartbeats too, and stops where records are gone that it needs. Only
     the schema log is kept for ever: old rows are read by it.
@@ -212,12 +221,12 @@ def _with_own(schemas: Iterable[str]) -> list[str]:
 
 
 def _pattern(name: str) -> str:
-    """A name as one of Debezium's comma-separated regular expressions, matching only itself, in its own case."""
+    """Return a name as one of Debezium's comma-separated regular expressions, matching only itself, in its own case."""
     return "(?-i)" + re.escape(name).replace(",", r"\x2c")
 
 
 def collection(table: str) -> str:
-    """A table (``schema.table``) as a signal names it (see ``lakehouse.only`` in capture.sql)."""
+    """Return a table (``schema.table``) as a signal names it (see ``lakehouse.only`` in capture.sql)."""
     return table if re.fullmatch(r"[\w ]+\.[\w ]+", table) else re.escape(table)
 
 

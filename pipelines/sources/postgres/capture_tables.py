@@ -12,8 +12,10 @@ from pipelines.sources.postgres.capture import PUBLICATION, ROLE, SLOT
 
 @dataclass(frozen=True)
 class TableState:
-    """One table of a captured schema, as the catalog has it. ``false_key`` names an index that Debezium takes for the
-    key of a table without a primary key, though several rows may share it; ``true_key`` one that is a key.
+    """One table of a captured schema, as the catalog has it.
+
+    ``false_key`` names an index that Debezium takes for the key of a table without a primary key, though several rows
+    may share it; ``true_key`` one that is a key.
     """
 
     schema: str
@@ -56,7 +58,7 @@ def misnamed(source: str, versions: Sequence[Named]) -> dict[str, str]:
 
 
 def classify(state: TableState, misnamed: Mapping[str, str]) -> TableCapture:
-    """The mode of one table. Pure."""
+    """Return the mode of one table. Pure."""
     if reason := _why_left_out(state) or misnamed.get(state.name):
         return TableCapture(state.name, Mode.LEFT_OUT, reason)
     if not state.has_primary_key and state.true_key is None:
@@ -71,7 +73,7 @@ def classify(state: TableState, misnamed: Mapping[str, str]) -> TableCapture:
 
 
 def left_out(source: str, states: Sequence[TableState], versions: Sequence[Named]) -> LeftOut:
-    """What of these tables the connector must not read. Pure.
+    """Return what of these tables the connector must not read. Pure.
 
     A name that can't be mirrored counts as long as the log holds it, whatever became of the table since.
 
@@ -137,7 +139,7 @@ ORDER BY 1, 2"""
 
 
 def read_states(connection: psycopg.Connection, schemas: Sequence[str]) -> list[TableState]:
-    """The tables of these schemas, partitions among them. Any role that may connect can read this."""
+    """Return the tables of these schemas, partitions among them. Any role that may connect can read this."""
     found = connection.execute(_STATES, {"publication": PUBLICATION, "role": ROLE, "schemas": list(schemas)}).fetchall()
     return [TableState(*(*columns, tuple(generated))) for *columns, generated in found]
 
@@ -154,7 +156,10 @@ ORDER BY until NULLS LAST"""
 
 
 def read_names(connection: psycopg.Connection, slot: str) -> list[Named]:
-    """The columns of the captured tables, now and since the slot's position, as the source's schema log tells them."""
+    """Return the columns of the captured tables, now and since the slot's position.
+
+    As the source's schema log tells them.
+    """
     if connection.execute("SELECT to_regclass('lakehouse.schema_changes') IS NULL").fetchone() == (True,):
         return []
     found = connection.execute(_NAMES, (slot,)).fetchall()
@@ -180,6 +185,6 @@ FROM pg_replication_slots WHERE slot_name = %s"""
 
 
 def read_slot(connection: psycopg.Connection, name: str) -> SlotState | None:
-    """The slot of this name, or None while there is none."""
+    """Return the slot of this name, or None while there is none."""
     row = connection.execute(_SLOT, (name,)).fetchone()
     return None if row is None else SlotState(*row)

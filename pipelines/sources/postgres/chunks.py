@@ -43,7 +43,7 @@ class KeyOrder:
 
 
 def key_order(connection: psycopg.Connection, table: SourceTable) -> KeyOrder | None:
-    """The order of the table's keys, or None where it has no key, or one whose order readers don't share."""
+    """Return the order of the table's keys, or None where it has no key, or one whose order readers don't share."""
     by_name = {column.name: column for column in table.columns}
     columns = tuple(by_name[name] for name in table.key)
     if not columns or not all(map(_has_order, columns)):
@@ -56,7 +56,7 @@ def key_order(connection: psycopg.Connection, table: SourceTable) -> KeyOrder | 
 def end_of_chunk(
     connection: psycopg.Connection, table: SourceTable, order: KeyOrder, after: Key | None, rows: int
 ) -> Key | None:
-    """The key of the last of so many rows after ``after``; None: there are fewer than that left."""
+    """Return the key of the last of so many rows after ``after``; None: there are fewer than that left."""
     # Ordered before it is rendered: ORDER BY would take a rendered column for the one of that name.
     last = sql.SQL("SELECT * FROM {} WHERE {} ORDER BY {} OFFSET {} LIMIT 1").format(
         table_rows(table), order.condition(KeyRange(after)), sql.SQL(", ").join(order.expressions), rows - 1
@@ -68,7 +68,7 @@ def end_of_chunk(
 
 
 def has_more_rows(connection: psycopg.Connection, table: SourceTable, rows: int) -> bool:
-    """Whether the table has more rows than that; stops counting there."""
+    """Return whether the table has more rows than that; stops counting there."""
     query = sql.SQL("SELECT count(*) FROM (SELECT FROM {} LIMIT {}) s").format(table_rows(table), rows + 1)
     row = connection.execute(query).fetchone()
     return row is not None and row[0] > rows

@@ -9,8 +9,10 @@ from pipelines.sources.postgres.types import declared_type
 
 
 def log_position() -> Column:
-    """Return the LSN of the change. What an incremental snapshot read has none: it is as new as the newest change that
-    the connector had sent by then, and had seen committed.
+    """Return the LSN of the change.
+
+    What an incremental snapshot read has none: it is as new as the newest change that the connector had sent by then,
+    and had seen committed.
     """
     sent = F.from_json("event.source.sequence", "array<string>").cast("array<bigint>")
     return F.coalesce(F.col("event.source.lsn"), F.array_max(sent))

@@ -17,7 +17,7 @@ PRINTED = {
 
 
 def lost(source_type: str, without_null: bool = False) -> str | None:
-    """What of a value of this type (as the connector names it, in capitals) isn't in the events; None: nothing.
+    """Return what of a value of this type (as the connector names it, in capitals) isn't in the events; None: nothing.
 
     ``without_null``: the events' schema has no null among an array's elements.
     """

@@ -126,7 +126,7 @@ def hold_snapshot(connection: psycopg.Connection) -> Snapshot:
 
 
 def captured_tables(connection: psycopg.Connection, publication: str, schemas: tuple[str, ...]) -> list[SourceTable]:
-    """The tables of these schemas that the publication carries, with columns and key."""
+    """Return the tables of these schemas that the publication carries, with columns and key."""
     found = connection.execute(_TABLES, (publication, list(schemas))).fetchall()
     return [
         SourceTable(schema, name, _columns(connection, oid), _key(connection, oid), partitioned)
@@ -153,7 +153,7 @@ def _key(connection: psycopg.Connection, oid: int) -> tuple[str, ...]:
 
 
 def count_rows(connection: psycopg.Connection, table: SourceTable) -> int:
-    """Rows of the table in the connection's snapshot."""
+    """Return rows of the table in the connection's snapshot."""
     row = connection.execute(sql.SQL("SELECT count(*) FROM {}").format(table_rows(table))).fetchone()
     return int(row[0]) if row else 0
 
@@ -170,8 +170,10 @@ def count_equal(connection: psycopg.Connection, table: sql.Identifier, values: M
 
 
 def storage(connection: psycopg.Connection, table: SourceTable) -> str:
-    """Names the files that hold the table now. TRUNCATE isn't MVCC-safe: it empties the table for every snapshot, also
-    for one taken earlier; but it changes these files, so that a reader can tell.
+    """Name the files that hold the table now.
+
+    TRUNCATE isn't MVCC-safe: it empties the table for every snapshot, also for one taken earlier; but it changes these
+    files, so that a reader can tell.
     """
     row = connection.execute(
         "SELECT string_agg(coalesce(pg_relation_filenode(relid), 0)::text, ',' ORDER BY relid)"
@@ -197,7 +199,9 @@ def read_rows(
     columns: tuple[TableColumn, ...],
     where: sql.Composable = EVERY_ROW,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of the connection's snapshot, as batches of text columns ``c0, c1, …`` in the order of ``columns``.
+    """Yield the rows of the connection's snapshot, as batches of text columns in the order of ``columns``.
+
+    They are called ``c0, c1, …``.
 
     A null is a null, an empty text an empty text. Raises pyarrow.ArrowInvalid for a row larger than BLOCK_BYTES.
     """
@@ -225,12 +229,12 @@ def read_rows(
 
 
 def table_rows(table: SourceTable) -> sql.Composable:
-    """What to select the table's rows from: not those of tables that inherit from it."""
+    """Return what to select the table's rows from: not those of tables that inherit from it."""
     return sql.SQL("{}" if table.partitioned else "ONLY {}").format(table_name(table))
 
 
 def table_name(table: SourceTable) -> sql.Identifier:
-    """The table's name in PostgreSQL's SQL, quoted."""
+    """Return the table's name in PostgreSQL's SQL, quoted."""
     return sql.Identifier(table.schema, table.name)
 
 
@@ -262,7 +266,7 @@ class _CopyStream:
         self._ended = False
 
     def has_rows(self) -> bool:
-        """Whether there is anything to read; what was read for that isn't lost."""
+        """Return whether there is anything to read; what was read for that isn't lost."""
         self._fill(1)
         return bool(self._held)
 

@@ -39,7 +39,7 @@ class PostgresSchemaLog:
         self._versions: dict[tuple[str, str], list[Version]] = {}
 
     def table(self, schema: str, name: str) -> TableVersions:
-        """What is known of a table."""
+        """Return what is known of a table."""
         with self._lock:
             return table_versions(self._versions.get((schema, name), []))
 
@@ -51,7 +51,7 @@ class PostgresSchemaLog:
             return table_of(topic, self._versions)
 
     def explained(self, schema: str, name: str, explains: Callable[[TableVersions], bool]) -> TableVersions:
-        """What is known of a table once that ``explains`` what was met, or after a while as it is.
+        """Return what is known of a table once that ``explains`` what was met, or after a while as it is.
 
         A change stands in the log before the first record that was written after it, but Kafka may show the two in the
         other order for a moment; and where no trigger wrote it down, capture does so soon. Raises RetryBatch.
@@ -69,7 +69,7 @@ class PostgresSchemaLog:
         return patience(look)
 
     def news(self) -> set[tuple[str, str]]:
-        """The tables (schema and name) of which there is something new that this hasn't said yet. Raises RetryBatch."""
+        """Return the tables of which there is something new that this hasn't said yet. Raises RetryBatch."""
         self.catch_up()
         with self._lock:
             told, self._news = self._news, set()
@@ -119,7 +119,7 @@ def attribute(number: int, name: str, kind: str, typmod: int, declared: str, mis
 
 
 def version(row: dict[str, Any]) -> Version:
-    """A version from a row of the source's table."""
+    """Return a version from a row of the source's table."""
     columns = tuple(
         attribute(c["attnum"], c["name"], c["type"], c["typmod"], c["declared"], c["missing"])
         for c in json.loads(row["columns"])

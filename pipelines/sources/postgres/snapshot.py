@@ -20,7 +20,7 @@ class Snapshot:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """The snapshot from PostgreSQL's text form. Raises ValueError on anything else."""
+        """Return the snapshot from PostgreSQL's text form. Raises ValueError on anything else."""
         xmin, xmax, running = text.split(":")
         return cls(int(xmin), int(xmax), frozenset(int(xid) for xid in running.split(",") if xid))
 
@@ -28,7 +28,7 @@ class Snapshot:
         return f"{self.xmin}:{self.xmax}:{','.join(map(str, sorted(self.in_progress)))}"
 
     def widen(self, xid: int) -> int:
-        """The 64-bit id of a transaction that the log names by its lower 32 bits.
+        """Return the 64-bit id of a transaction that the log names by its lower 32 bits.
 
         The log holds only ids less than 2^31 away from the newest one, so the nearest candidate is the right one.
         """
@@ -42,6 +42,6 @@ class Snapshot:
         return candidate
 
     def sees(self, xid: int) -> bool:
-        """Whether a committed transaction (32 or 64 bits of its id) is visible. Only for ids that did commit."""
+        """Return whether a committed transaction (32 or 64 bits of its id) is visible. Only for ids that did commit."""
         wide = self.widen(xid)
         return wide < self.xmin or (wide < self.xmax and wide not in self.in_progress)

@@ -30,7 +30,7 @@ _POSTGRES = {
 
 
 def declared_type(kind: Any, said: str, source: Mapping[str, str]) -> LakeType | None:
-    """The type of a column of which only its type in the source, ``said``, tells how it is to be read."""
+    """Return the type of a column of which only its type in the source, ``said``, tells how it is to be read."""
     length, scale = int(source.get(SOURCE_LENGTH, 0)), int(source.get(SOURCE_SCALE, 0))
     if kind == "string" and said == "NUMERIC":
         return _number(length, scale)
@@ -42,7 +42,7 @@ def declared_type(kind: Any, said: str, source: Mapping[str, str]) -> LakeType |
 
 
 def postgres_type(name: str, typmod: int) -> LakeType:
-    """The lake's type for a column of PostgreSQL's type ``name`` (as in pg_type; ``enum`` for any enum).
+    """Return the lake's type for a column of PostgreSQL's type ``name`` (as in pg_type; ``enum`` for any enum).
 
     It is what :func:`lake_type` says of the connector's events of such a column. Raises UnsupportedType.
     """
@@ -72,7 +72,10 @@ def column_default(text: str | None, postgres: str) -> Default | None:
 
 
 def _number_text(value: Column, whole: bool) -> Column:
-    """A numeric as PostgreSQL prints it. ``whole``: its scale is negative, which the connector takes for a huge one."""
+    """Return a numeric as PostgreSQL prints it.
+
+    ``whole``: its scale is negative, which the connector takes for a huge one.
+    """
     printed_alike = F.regexp_replace(value, r"\.0*$", "") if whole else value
     for connectors, postgres in SPECIAL_NUMBERS.items():
         printed_alike = F.when(value == connectors, F.lit(postgres)).otherwise(printed_alike)
@@ -80,7 +83,10 @@ def _number_text(value: Column, whole: bool) -> Column:
 
 
 def _number(precision: int, scale: int) -> LakeType:
-    """A numeric that arrives as text, so that NaN and the infinities do too: a decimal, or without bounds a text."""
+    """Return the type of a numeric: a decimal, or without bounds a text.
+
+    It arrives as text, so that NaN and the infinities do too.
+    """
     if not (0 < precision <= MAX_DECIMAL_PRECISION and 0 <= scale <= precision):
         return LakeType("string", partial(_number_text, whole=scale > MAX_SCALE), toastable=True)
     kind = f"decimal({precision},{scale})"
