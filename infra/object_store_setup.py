@@ -72,8 +72,9 @@ def bucket_policy(bucket: str) -> Policy:
 
 
 def analyst_policy(bucket: str, source: str) -> Policy:
-    """Return the rights of who may read every table that is mirrored, and every published dataset; not the platform's
-    own tables, with dead letters and the keys of rows that differed.
+    """Return the rights of who may read every table that is mirrored, and every published dataset.
+
+    Not the platform's own tables, with dead letters and the keys of rows that differed.
     """
     tables = [f"{WAREHOUSE_PREFIX}/{source}", f"{WAREHOUSE_PREFIX}/{source}_*"]
     return _policy(bucket, [*tables, PUBLISHED_PREFIX], READ)

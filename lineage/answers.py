@@ -26,19 +26,19 @@ class Answers:
     store: Store
 
     def namespaces(self) -> Rows:
-        """Namespaces of datasets and jobs."""
+        """Return namespaces of datasets and jobs."""
         found = self.store.rows(_NAMESPACES)
         return [{"name": row["namespace"], "createdAt": row["since"], "updatedAt": row["at"], "ownerName": "",
                  "description": None, "isHidden": False} for row in found]  # fmt: skip
 
     def datasets(self, namespace: str, limit: int, offset: int) -> Json:
-        """The datasets of a namespace."""
+        """Return the datasets of a namespace."""
         where = "SELECT {} FROM dataset WHERE namespace = %(namespace)s"
         found = self._page(where, "ORDER BY name", {"namespace": namespace}, limit, offset)
         return {"datasets": [dataset_of(row) for row in found[0]], "totalCount": found[1]}
 
     def dataset(self, name: Name, at: datetime | None = None) -> Json:
-        """A dataset, with the columns that its own are made of."""
+        """Return a dataset, with the columns that its own are made of."""
         row = self.row(name)
         known = Name(row["namespace"], row["name"])
         graph = Graph.at(self.store, at)
@@ -49,13 +49,13 @@ class Answers:
         return {**dataset_of(row), "columnLineage": made, "currentVersion": self._newest_version(row["id"])}
 
     def versions(self, name: Name, limit: int, offset: int) -> Json:
-        """What was written of a dataset, newest first, each with the run that wrote it."""
+        """Return what was written of a dataset, newest first, each with the run that wrote it."""
         row = self.row(name)
         found = self._page(_VERSIONS, "ORDER BY v.at DESC", {"dataset": row["id"]}, limit, offset)
         return {"versions": [version_of(row, each) for each in found[0]], "totalCount": found[1]}
 
     def version(self, name: Name, version: str) -> Json:
-        """One of them: a snapshot of a table of the lake, say, with what it was made of."""
+        """Return one version: a snapshot of a table of the lake, say, with what it was made of."""
         row = self.row(name)
         query = _VERSIONS.format(_VERSION_COLUMNS) + " AND v.version = %(version)s ORDER BY v.at LIMIT 1"
         found = self.store.one(query, {"dataset": row["id"], "version": version})
@@ -64,18 +64,18 @@ class Answers:
         return {**version_of(row, found), "createdByRun": self.run(found["run"])}
 
     def jobs(self, namespace: str | None, limit: int, offset: int) -> Json:
-        """Jobs, of a namespace or all."""
+        """Return the jobs, of a namespace or all."""
         where = "SELECT {} FROM job j WHERE %(namespace)s::text IS NULL OR namespace = %(namespace)s"
         rows, total = self._page(where, "ORDER BY updated_at DESC", {"namespace": namespace}, limit, offset, "j.*")
         graph = Graph.at(self.store)
         return {"jobs": [self.job_of(row, graph) for row in rows], "totalCount": total}
 
     def job(self, name: Name) -> Json:
-        """A job, with its newest run."""
+        """Return a job, with its newest run."""
         return self.job_of(self.job_row(name), Graph.at(self.store))
 
     def runs(self, job: Name, limit: int, offset: int) -> Json:
-        """The runs of a job, newest first."""
+        """Return the runs of a job, newest first."""
         where = (
             "SELECT {} FROM run r JOIN job j ON j.id = r.job WHERE (j.namespace, j.name) = (%(namespace)s, %(name)s)"
         )
@@ -83,7 +83,7 @@ class Answers:
         return {"runs": [run_of(row) for row in rows], "totalCount": total}
 
     def run(self, identifier: UUID) -> Json:
-        """A run, with the datasets (and their versions) that it read and wrote."""
+        """Return a run, with the datasets (and their versions) that it read and wrote."""
         row = self.store.one(
             f"SELECT {_RUN_COLUMNS} FROM run r JOIN job j ON j.id = r.job WHERE r.id = %s", (identifier,)
         )
@@ -98,7 +98,7 @@ class Answers:
         return {**run_of(row), "inputDatasetVersions": told[False], "outputDatasetVersions": told[True]}
 
     def facets(self, run: UUID, kind: str) -> Json:
-        """The facets of a run, or of its job."""
+        """Return the facets of a run, or of its job."""
         row = self.store.one(
             "SELECT r.facets AS run, j.facets AS job FROM run r JOIN job j ON j.id = r.job WHERE r.id = %s", (run,)
         )
@@ -107,7 +107,7 @@ class Answers:
         return {"runId": str(run), "facets": row["job" if kind == "job" else "run"]}
 
     def events(self, before: datetime | None, after: datetime | None, limit: int, offset: int, newest: bool) -> Json:
-        """Events as they came."""
+        """Return events as they came."""
         where = ("SELECT {} FROM event WHERE at < coalesce(%(before)s, 'infinity'::timestamptz)"
                  " AND at >= coalesce(%(after)s, '-infinity'::timestamptz)")  # fmt: skip
         order = f"ORDER BY at {'DESC' if newest else 'ASC'}, id"
@@ -115,7 +115,7 @@ class Answers:
         return {"events": [row["body"] for row in rows], "totalCount": total}
 
     def search(self, words: str, kind: str | None, order: str, limit: int) -> Json:
-        """Datasets and jobs that have these words in their name or another name of theirs."""
+        """Return datasets and jobs that have these words in their name or another name of theirs."""
         pattern = "%" + words.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
         found = self.store.rows(
             f"{_SEARCH} ORDER BY {ORDERS[order]} LIMIT %(limit)s", {"words": pattern, "kind": kind, "limit": limit}
@@ -126,7 +126,7 @@ class Answers:
         return {"results": results, "totalCount": len(results)}
 
     def job_of(self, row: Mapping[str, Any], graph: Graph) -> Json:
-        """A job, with its newest runs."""
+        """Return a job, with its newest runs."""
         name = Name(row["namespace"], row["name"])
         node = graph.jobs.get(name)
         newest = self.store.rows(
@@ -148,21 +148,21 @@ class Answers:
         }  # fmt: skip
 
     def job_row(self, name: Name) -> dict[str, Any]:
-        """What is kept of a job."""
+        """Return what is kept of a job."""
         row = self.store.one("SELECT * FROM job WHERE (namespace, name) = (%s, %s)", (name.namespace, name.name))
         if row is None:
             raise NotKnown(f"no job is called {name.name} in {name.namespace}")
         return row
 
     def row(self, name: Name) -> dict[str, Any]:
-        """What is kept of a dataset, by any of its names."""
+        """Return what is kept of a dataset, by any of its names."""
         row = self.store.one(_DATASET, vars(name))
         if row is None:
             raise NotKnown(f"no dataset is called {name.name} in {name.namespace}")
         return row
 
     def named(self, text: str) -> Name | None:
-        """The dataset that ``NAMESPACE:NAME`` means, by any of its names."""
+        """Return the dataset that ``NAMESPACE:NAME`` means, by any of its names."""
         for at in (i for i, letter in enumerate(text) if letter == ":"):
             row = self.store.one(_DATASET, {"namespace": text[:at], "name": text[at + 1 :]})
             if row is not None:

@@ -35,7 +35,7 @@ class Written:
 
 
 def run_id(began: datetime, *identity: str) -> str:
-    """The run that began then and is known by this: the same whoever asks, and however often."""
+    """Return the run that began then and is known by this: the same whoever asks, and however often."""
     return str(generate_static_uuid(began, "\n".join(identity).encode()))
 
 
@@ -43,7 +43,7 @@ def event(
     kind: RunState, at: datetime, run: str, job: Name, inputs: Iterable[Read] = (), outputs: Iterable[Written] = (),
     run_facets: dict[str, RunFacet] | None = None, job_facets: dict[str, JobFacet] | None = None,
 ) -> RunEvent:  # fmt: skip
-    """One event."""
+    """Return one event."""
     return RunEvent(
         eventTime=at.isoformat(timespec="milliseconds"), producer=PRODUCER, eventType=kind,
         run=Run(run, facets=run_facets or {}), job=Job(job.namespace, job.name, facets=job_facets or {}),

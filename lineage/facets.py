@@ -36,18 +36,18 @@ IDENTITY = Transformation("DIRECT", "IDENTITY")
 
 
 def schema(columns: Iterable[tuple[str, str | None, str | None]]) -> Facets:
-    """Columns: name, type, description."""
+    """Return the facet of columns: name, type, description."""
     fields = [SchemaDatasetFacetFields(name=n, type=t, description=d) for n, t, d in columns]
     return {"schema": SchemaDatasetFacet(fields=fields)}
 
 
 def version(text: str) -> Facets:
-    """Which state of the dataset it is: a snapshot's number, the offsets of a topic."""
+    """Return which state of the dataset it is: a snapshot's number, the offsets of a topic."""
     return {"version": DatasetVersionDatasetFacet(text)}
 
 
 def column_lineage(source: Name, columns: Mapping[str, tuple[str, Transformation]]) -> Facets:
-    """Column to the one of ``source`` that it is made of, and how."""
+    """Return column to the one of ``source`` that it is made of, and how."""
     fields = {
         column: Fields([InputField(source.namespace, source.name, origin, [how])])
         for column, (origin, how) in columns.items()
@@ -56,24 +56,24 @@ def column_lineage(source: Name, columns: Mapping[str, tuple[str, Transformation
 
 
 def ownership(owners: Mapping[str, str | None]) -> Facets:
-    """Kind of owner to who it is, as far as somebody is."""
+    """Return the facet of kind of owner to who it is, as far as somebody is."""
     known = [Owner(name, kind) for kind, name in owners.items() if name]
     return {"ownership": OwnershipDatasetFacet(known)} if known else {}
 
 
 def documentation(text: str | None) -> Facets:
-    """What the dataset is."""
+    """Return what the dataset is."""
     return {"documentation": DocumentationDatasetFacet(text)} if text else {}
 
 
 def tags(key: str, values: Mapping[str, str], source: str) -> Facets:
-    """Column to what it is tagged with."""
+    """Return column to what it is tagged with."""
     found = [TagsDatasetFacetFields(key=key, value=value, source=source, field=name) for name, value in values.items()]
     return {"tags": TagsDatasetFacet(found)} if found else {}
 
 
 def lake_table(symlink: Name, catalog_uri: str, warehouse: str) -> Facets:
-    """What makes a dataset a table of the lake: its name in the catalog, and how it is stored."""
+    """Return what makes a dataset a table of the lake: its name in the catalog, and how it is stored."""
     return {
         "symlinks": SymlinksDatasetFacet([Identifier(symlink.namespace, symlink.name, "TABLE")]),
         "catalog": CatalogDatasetFacet(
@@ -85,18 +85,19 @@ def lake_table(symlink: Name, catalog_uri: str, warehouse: str) -> Facets:
 
 
 def read(rows: int | None = None) -> dict[str, InputDatasetFacet]:
-    """How much of a dataset was read."""
+    """Return how much of a dataset was read."""
     return {} if rows is None else {"inputStatistics": InputStatisticsInputDatasetFacet(rowCount=rows)}
 
 
 def written(rows: int, size: int | None = None, files: int | None = None) -> dict[str, OutputDatasetFacet]:
-    """How much was written into a dataset."""
+    """Return how much was written into a dataset."""
     return {"outputStatistics": OutputStatisticsOutputDatasetFacet(rowCount=rows, size=size, fileCount=files)}
 
 
 def assertions(found: Sequence[Mapping[str, Any]], rows: int | None) -> dict[str, InputDatasetFacet]:
-    """What a check found: ``name``, ``kind``, ``column`` and ``success`` of each promise, and how many rows there are.
-    No value of any row.
+    """Return what a check found. No value of any row.
+
+    ``found``: ``name``, ``kind``, ``column`` and ``success`` of each promise; ``rows``: how many there are.
     """
     told = [
         Assertion(assertion=each["kind"], success=each["success"], column=each["column"], name=each["name"])
@@ -108,21 +109,21 @@ def assertions(found: Sequence[Mapping[str, Any]], rows: int | None) -> dict[str
 
 
 def engine(name: str, version: str) -> dict[str, RunFacet]:
-    """What a run ran on."""
+    """Return what a run ran on."""
     return {"processing_engine": ProcessingEngineRunFacet(version=version, name=name)}
 
 
 def parent(run: str, job: Name) -> dict[str, RunFacet]:
-    """The run that a run is part of."""
+    """Return the run that a run is part of."""
     return {"parent": ParentRunFacet(Run(run), Job(job.namespace, job.name))}
 
 
 def error(message: str) -> dict[str, RunFacet]:
-    """Why a run failed."""
+    """Return why a run failed."""
     return {"errorMessage": ErrorMessageRunFacet(message, "python")}
 
 
 def job_type(streams: bool, integration: str, description: str) -> dict[str, JobFacet]:
-    """What kind of job it is, and what it does."""
+    """Return what kind of job it is, and what it does."""
     kind = JobTypeJobFacet("STREAMING" if streams else "BATCH", integration, "JOB")
     return {"jobType": kind, "documentation": DocumentationJobFacet(description)}

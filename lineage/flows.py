@@ -23,7 +23,7 @@ class Flows:
     answers: Answers
 
     def lineage(self, node: str, depth: int, at: datetime | None = None) -> Json:
-        """What is up and down the stream of a dataset or job, within so many jobs, as it was at a moment."""
+        """Return what is up and down the stream of a dataset or job, within so many jobs, as it was at a moment."""
         graph = Graph.at(self.answers.store, at)
         kind, _, rest = node.partition(":")
         if kind == "job":
@@ -40,7 +40,7 @@ class Flows:
         return {"graph": [*self._dataset_nodes(graph, datasets, jobs), *self._job_nodes(graph, jobs, datasets)]}
 
     def column_lineage(self, node: str, depth: int, downstream: bool, at: datetime | None = None) -> Json:
-        """The same by column: of one, or of each that a dataset has."""
+        """Return the lineage of a column, or of each that a dataset has."""
         graph = Graph.at(self.answers.store, at)
         kind, _, rest = node.partition(":")
         if kind == "dataset":
@@ -108,7 +108,7 @@ class Flows:
 
 
 def _within(inputs: set[Name], outputs: set[Name], datasets: set[Name]) -> bool:
-    """Whether a job belongs to the picture: both its ends do, as far as it has two."""
+    """Return whether a job belongs to the picture: both its ends do, as far as it has two."""
     return bool((inputs | outputs) & datasets) and all(not ends or ends & datasets for ends in (inputs, outputs))
 
 

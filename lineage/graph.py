@@ -52,7 +52,7 @@ class Graph:
 
     @classmethod
     def at(cls, store: Store, when: datetime | None = None) -> Self:
-        """The graph as it is, or as it was."""
+        """Return the graph as it is, or as it was."""
         graph = cls()
         for row in store.rows(_NEWEST, {"at": when}):
             job, dataset = Name(row["job_namespace"], row["job"]), Name(row["namespace"], row["name"])
@@ -68,7 +68,10 @@ class Graph:
         return {name for node in self.jobs.values() for name in (*node.inputs, *node.outputs)}
 
     def around(self, roots: Iterable[Name], depth: int, jobs: bool = False) -> set[Name]:
-        """Datasets within so many jobs up and down the stream, the ``roots`` with them. ``jobs``: they are jobs."""
+        """Return datasets within so many jobs up and down the stream, the ``roots`` with them.
+
+        ``jobs``: the roots are jobs.
+        """
         roots = list(roots)
         up, down = roots, roots
         if jobs:
@@ -77,7 +80,7 @@ class Graph:
         return _reach(up, self._sources, depth) | _reach(down, self._targets, depth)
 
     def fields_around(self, roots: Iterable[Field], depth: int, downstream: bool) -> set[Field]:
-        """The same for columns; down the stream only if asked."""
+        """Return columns within so many jobs up the stream, and down if asked, the ``roots`` with them."""
         roots = list(roots)
         targets: dict[Field, list[Field]] = {}
         for target, sources in self.columns.items():
@@ -87,7 +90,7 @@ class Graph:
         return up | _reach(roots, lambda f: targets.get(f, ()), depth) if downstream else up
 
     def fields(self, dataset: Name) -> set[Field]:
-        """The columns of a dataset that are made of others, or that others are made of."""
+        """Return the columns of a dataset that are made of others, or that others are made of."""
         made = {f for f in self.columns if f.dataset == dataset}
         return made | {s.field for sources in self.columns.values() for s in sources if s.field.dataset == dataset}
 

@@ -17,29 +17,29 @@ class Name:
 
 
 def postgres(host: str, port: int, database: str, schema: str, table: str) -> Name:
-    """A table of PostgreSQL."""
+    """Return a table of PostgreSQL."""
     return _of(conventions.Postgres(host, str(port), database, schema, table))
 
 
 def topic(bootstrap: str, name: str) -> Name:
-    """A topic of the Kafka cluster with these bootstrap servers, which is known by the first of them."""
+    """Return a topic of the Kafka cluster with these bootstrap servers, which is known by the first of them."""
     host, _, port = bootstrap.split(",", maxsplit=1)[0].strip().rpartition(":")
     return _of(conventions.Kafka(host, port, name))
 
 
 def location(uri: str) -> Name:
-    """A table of the lake, by where it is: what Spark's listener calls it, whatever the catalog."""
+    """Return a table of the lake, by where it is: what Spark's listener calls it, whatever the catalog."""
     parts = urlsplit(uri)
     return Name(f"s3://{parts.netloc}", parts.path.strip("/"))
 
 
 def catalogued(catalog_uri: str, namespace: str, table: str) -> Name:
-    """The same table by what its catalog calls it: a symlink to the former."""
+    """Return a table of the lake by what its catalog calls it: a symlink to its location."""
     return Name(catalog_uri, f"{namespace}.{table}")
 
 
 def job(*parts: str) -> Name:
-    """A job of the lakehouse: what it does, and with what."""
+    """Return a job of the lakehouse: what it does, and with what."""
     return Name(NAMESPACE, ".".join(parts))
 
 

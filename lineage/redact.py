@@ -16,7 +16,10 @@ _IN_TEXT = re.compile(
 
 
 def redacted(value: Any) -> Any:
-    """The same, without the values of names that say secret, and without what looks like one in a text."""
+    """Return a value without what is secret in it.
+
+    The values of names that say secret, and what looks like one in a text.
+    """
     if isinstance(value, dict):
         return {name: _under(str(name), item) for name, item in value.items()}
     if isinstance(value, list):

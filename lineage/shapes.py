@@ -10,12 +10,12 @@ Json = dict[str, Any]
 
 
 def fields_of(facets: Mapping[str, Any]) -> Rows:
-    """The columns that a schema facet names."""
+    """Return the columns that a schema facet names."""
     return list((facets.get("schema") or {}).get("fields") or [])
 
 
 def dataset_of(row: Mapping[str, Any]) -> Json:
-    """A dataset."""
+    """Return a dataset."""
     facets = row["facets"]
     tags: dict[str | None, list[str]] = {}
     for tag in (facets.get("tags") or {}).get("tags") or ():
@@ -33,7 +33,7 @@ def dataset_of(row: Mapping[str, Any]) -> Json:
 
 
 def version_of(dataset: Mapping[str, Any], row: Mapping[str, Any]) -> Json:
-    """A version of a dataset, with what its run says of it."""
+    """Return a version of a dataset, with what its run says of it."""
     name = {"namespace": dataset["namespace"], "name": dataset["name"]}
     return {
         **dataset_of({**dataset, "facets": {**dataset["facets"], **row["facets"]}}),
@@ -43,7 +43,7 @@ def version_of(dataset: Mapping[str, Any], row: Mapping[str, Any]) -> Json:
 
 
 def run_of(row: Mapping[str, Any]) -> Json:
-    """A run."""
+    """Return a run."""
     ended, started = row["ended_at"], row["started_at"]
     return {
         "id": str(row["run"]), "createdAt": started, "updatedAt": row["run_updated_at"],
@@ -55,7 +55,7 @@ def run_of(row: Mapping[str, Any]) -> Json:
 
 
 def input_of(at: Field, transformations: Iterable[Mapping[str, Any]]) -> Json:
-    """A column that another one is made of."""
+    """Return a column that another one is made of."""
     steps = list(transformations)
     first: Mapping[str, Any] = steps[0] if steps else {}
     return {
@@ -66,5 +66,5 @@ def input_of(at: Field, transformations: Iterable[Mapping[str, Any]]) -> Json:
 
 
 def field_id(at: Field) -> str:
-    """A column's node."""
+    """Return a column's node."""
     return f"datasetField:{at.dataset.namespace}:{at.dataset.name}:{at.name}"

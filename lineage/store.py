@@ -36,7 +36,7 @@ class Store:
     @classmethod
     @contextmanager
     def open(cls, conninfo: str) -> Iterator[Self]:
-        """The store in this database, its tables made. The database needn't answer yet."""
+        """Open the store in this database, its tables made. The database needn't answer yet."""
         pool: ConnectionPool[Connection[DictRow]]
         kwargs = {"row_factory": dict_row, "autocommit": True}
         with ConnectionPool(
@@ -82,7 +82,7 @@ class Store:
             return events + runs
 
     def state(self, reader: str) -> dict[str, Any]:
-        """How far a reader has come; {} at first."""
+        """Return how far a reader has come; {} at first."""
         found = self.one("SELECT state FROM progress WHERE reader = %s", (reader,))
         return dict(found["state"]) if found else {}
 
@@ -95,13 +95,13 @@ class Store:
             )
 
     def rows(self, query: str, parameters: Iterable[Any] | Mapping[str, Any] = ()) -> Rows:
-        """The rows of a query."""
+        """Return the rows of a query."""
         given = parameters if isinstance(parameters, Mapping) else tuple(parameters)
         with self.pool.connection() as connection:
             return connection.execute(query.encode(), given).fetchall()
 
     def one(self, query: str, parameters: Iterable[Any] | Mapping[str, Any] = ()) -> dict[str, Any] | None:
-        """The first row of a query, if it has one."""
+        """Return the first row of a query, if it has one."""
         return next(iter(self.rows(query, parameters)), None)
 
 
@@ -125,7 +125,10 @@ def _run(connection: Connection[DictRow], event: RunEvent | JobEvent) -> None:
 
 
 def _datasets(connection: Connection[DictRow], used: Iterable[Dataset], at: datetime) -> dict[Name, int]:
-    """Each dataset's number, known by its own name or another. In one order, lest two events wait for each other."""
+    """Return each dataset's number, known by its own name or another.
+
+    In one order, lest two events wait for each other.
+    """
     found: dict[Name, int] = {}
     for dataset in sorted(used, key=lambda d: (d.namespace, d.name)):
         name = Name(dataset.namespace, dataset.name)
@@ -152,7 +155,7 @@ def _one(connection: Connection[DictRow], query: str, parameters: tuple[Any, ...
 
 
 def _kept(facets: Facets) -> Jsonb:
-    """Facets to merge in; one that its producer deletes is null."""
+    """Return facets to merge in; one that its producer deletes is null."""
     return Jsonb({name: None if facet is None or facet.get("_deleted") else facet for name, facet in facets.items()})
 
 

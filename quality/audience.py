@@ -29,7 +29,10 @@ ALL = "all"
 
 @dataclass(frozen=True)
 class Audience:
-    """``columns``: those that the role is shown, and what becomes of their values; ``rows``: None: all."""
+    """What a role is shown.
+
+    ``columns``: those that the role is shown, and what becomes of their values; ``rows``: None: all.
+    """
 
     role: str
     columns: Mapping[str, Protection | None]
@@ -37,7 +40,9 @@ class Audience:
 
 
 def audiences(roles: Iterable[Role], columns: Mapping[str, str | None]) -> tuple[Audience, ...]:
-    """Of the roles those that are shown something; ``columns``: the contract's, with their classification.
+    """Return what each role is shown, of the roles that are shown something.
+
+    ``columns``: the contract's, with their classification.
 
     Raises ContractError.
     """

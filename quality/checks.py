@@ -43,7 +43,9 @@ _OWN = re.compile(rf"\s*\$\{{({'|'.join(_PLACEHOLDERS)})\}}(?!.*(,|\b(JOIN|TABLE
 
 @dataclass(frozen=True)
 class Check:
-    """``kind``, ``arguments``: of an expectation, as Great Expectations has them. ``column``: what it is of, if of one.
+    """A check of a table or of a column.
+
+    ``kind``, ``arguments``: of an expectation, as Great Expectations has them. ``column``: what it is of, if of one.
     ``others``: whether it may look at other tables, too. ``metric``: which of the standard's it is, if it is one.
     """
 
@@ -57,7 +59,10 @@ class Check:
 
 
 def checks_of(table: SchemaObject) -> Iterator[Check]:
-    """Those of a table and its columns. Raises ContractError. Other engines' and mere texts are passed over."""
+    """Return the checks of a table and its columns. Raises ContractError.
+
+    Other engines' and mere texts are passed over.
+    """
     for place, found in enumerate(table.quality or []):
         yield from _checks(f"schema[0].quality[{place}]", found, None)
     for number, column in enumerate(table.properties or []):
@@ -91,7 +96,7 @@ def _checks(where: str, found: DataQuality, column: str | None) -> Iterator[Chec
 
 
 def _names_others(query: str) -> bool:
-    """Whether a query may look at another table; it may, unless it plainly has ``FROM ${table}`` and no more."""
+    """Return whether a query may look at another table; it may, unless it plainly has ``FROM ${table}`` and no more."""
     _, *sources = re.split(r"\bFROM\b", query, flags=re.IGNORECASE)
     return len(sources) != 1 or _OWN.match(sources[0]) is None
 
@@ -124,7 +129,7 @@ def _metric(where: str, found: DataQuality, column: str | None) -> str:
 
 
 def _query(query: str, where: str, found: DataQuality) -> dict[str, Any]:
-    """The arguments of an expectation that the value ``found`` of a query is what it must be."""
+    """Return the arguments of an expectation that the value ``found`` of a query is what it must be."""
     for word, operator in _SINGLE.items():
         bound = getattr(found, word)
         if bound is not None:
@@ -151,5 +156,5 @@ def _literal(value: Any) -> str:
 
 
 def _doubled(text: str) -> str:
-    """Braces that aren't the engine's placeholders."""
+    """Double braces that aren't the engine's placeholders."""
     return text.replace("{", "{{").replace("}", "}}")

@@ -23,14 +23,15 @@ class Dialect:
 
 
 def conditions(column: Column, value: str, dialect: Dialect) -> dict[str, str]:
-    """Name of each promise to the condition that is true for the values that keep it, and null or true for null.
+    """Return the condition of each promise, by name: true for the values that keep it, null or true for null.
+
     ``value``: the expression for the column. That it is there at all (``required``) is no condition of this kind.
     """
     return dict(_conditions(column, value, dialect))
 
 
 def kept(value: str, promised: Iterable[str]) -> str:
-    """The expression for ``value`` where none of these conditions is false, and else null."""
+    """Return the expression for ``value`` where none of these conditions is false, and else null."""
     every = " AND ".join(f"coalesce({each}, true)" for each in promised)
     return f"CASE WHEN {every} THEN {value} END" if every else value
 
@@ -48,8 +49,9 @@ def _conditions(column: Column, value: str, dialect: Dialect) -> Iterator[tuple[
 
 
 def _bound(value: Any, dialect: Dialect) -> str:
-    """An integer is written as a decimal: a numeric that the lake holds as text is compared as a number then, and not
-    cut off to an integer first.
+    """Write a bound as a literal, an integer as a decimal.
+
+    A numeric that the lake holds as text is compared as a number then, and not cut off to an integer first.
     """
     return f"{value}.0" if isinstance(value, int) and not isinstance(value, bool) else _literal(value, dialect)
 

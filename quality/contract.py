@@ -46,8 +46,10 @@ BEYOND_RE2 = re.compile(r"\(\?<?[=!]|\\[1-9]|\(\?>|[*+?}]\+")
 
 @dataclass(frozen=True)
 class Column:
-    """What is promised of a column. ``physical``: its type as the source prints it; ``key``: its place in the primary
-    key, from 1, or 0; ``options``: of :data:`OPTIONS`; ``allowed``: the values that it may have, or none: any.
+    """What is promised of a column.
+
+    ``physical``: its type as the source prints it; ``key``: its place in the primary key, from 1, or 0; ``options``: of
+    :data:`OPTIONS`; ``allowed``: the values that it may have, or none: any.
     """
 
     name: str
@@ -76,7 +78,9 @@ class Rule:
 
 @dataclass(frozen=True)
 class Contract:
-    """One table's. ``table``: schema and name in the source; ``rules``: of every row, ``checks``: of the whole table;
+    """What is promised of one table.
+
+    ``table``: schema and name in the source; ``rules``: of every row, ``checks``: of the whole table;
     ``freshness_seconds``, ``retention_seconds``: what the service level says, if it does. ``blocking``: nobody may see
     what breaks it. ``audiences``: the roles that are shown a part of it (:mod:`quality.audience`).
     """
@@ -111,12 +115,12 @@ class Contract:
         return {column.name: column.protection for column in self.columns if column.protection}
 
     def column(self, name: str) -> Column | None:
-        """What is promised of a column, if anything is."""
+        """Return what is promised of a column, if anything is."""
         return next((column for column in self.columns if column.name == name), None)
 
 
 def contract_of(document: OpenDataContractStandard) -> Contract:
-    """What a valid document promises. Raises ContractError, which names the place and not the file."""
+    """Return what a valid document promises. Raises ContractError, which names the place and not the file."""
     objects = document.schema_ or []
     if len(objects) != 1:
         raise ContractError(f"schema has {len(objects)} tables: a file is the contract of one")
@@ -193,7 +197,7 @@ def _column(found: SchemaProperty, place: int, defaults: Mapping[str, Protection
 
 
 def _rules(table: SchemaObject) -> Iterator[Rule]:
-    """The row rules. Other checks are not of one row, and don't concern the stream."""
+    """Return the row rules. Other checks are not of one row, and don't concern the stream."""
     for place, found in enumerate(table.quality or []):
         where = f"schema[0].quality[{place}]"
         if found.type == "custom" and found.engine == ENGINE:

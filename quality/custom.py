@@ -6,5 +6,5 @@ from open_data_contract_standard.model import CustomProperty
 
 
 def custom(properties: list[CustomProperty] | None, name: str, default: Any = None) -> Any:
-    """The value of a custom property, or ``default`` where it isn't there."""
+    """Return the value of a custom property, or ``default`` where it isn't there."""
     return next((p.value for p in properties or () if p.property == name), default)

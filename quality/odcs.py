@@ -21,7 +21,7 @@ SUFFIXES = (".yaml", ".yml")
 
 
 def load(directory: Path = DIRECTORY) -> dict[tuple[str, str], Contract]:
-    """Table (schema and name) to its contract. Raises ContractError for the first file that can't be used."""
+    """Return table (schema and name) to its contract. Raises ContractError for the first file that can't be used."""
     found: dict[tuple[str, str], Contract] = {}
     files: dict[tuple[str, str], Path] = {}
     for path in files_in(directory):
@@ -35,12 +35,12 @@ def load(directory: Path = DIRECTORY) -> dict[tuple[str, str], Contract]:
 
 
 def files_in(directory: Path) -> Iterator[Path]:
-    """The contract files of a folder, by name."""
+    """Return the contract files of a folder, by name."""
     return (path for path in sorted(directory.glob("*")) if path.suffix in SUFFIXES)
 
 
 def read(path: Path) -> Contract:
-    """One file's contract. Raises ContractError."""
+    """Read one file's contract. Raises ContractError."""
     try:
         document = parse(path.read_text(encoding="utf-8"))
         return contract_of(document)
@@ -51,7 +51,7 @@ def read(path: Path) -> Contract:
 
 
 def parse(text: str) -> OpenDataContractStandard:
-    """A document that the standard's schema allows. Raises ContractError, which names the place in it."""
+    """Return a document that the standard's schema allows. Raises ContractError, which names the place in it."""
     try:
         data = yaml.safe_load(text)
     except yaml.YAMLError as error:
@@ -70,7 +70,7 @@ def parse(text: str) -> OpenDataContractStandard:
 
 
 def _places(where: str, found: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Where they are, and the objects of a list; of anything else none."""
+    """Yield where objects of a list are, and the objects; of anything else none."""
     for number, each in enumerate(found if isinstance(found, list) else []):
         if isinstance(each, Mapping):
             yield f"{where}[{number}]", each
@@ -83,8 +83,9 @@ def _name_untyped(where: str, column: Mapping[str, Any]) -> None:
 
 
 def _name_unbounded(where: str, found: Mapping[str, Any]) -> None:
-    """Raise ContractError for checks that don't say what a value must be, or say it twice: the standard's schema would
-    complain of the metric.
+    """Raise ContractError for checks that don't say what a value must be, or say it twice.
+
+    The standard's schema would complain of the metric.
     """
     for place, check in _places(f"{where}.quality", found.get("quality")):
         bounds = [word for word in BOUNDS if word in check]

@@ -29,7 +29,10 @@ _UNWRITTEN = ("real", "double precision", "hstore")
 
 
 def masked(text: str) -> str:
-    """The hint: an e-mail address keeps its domain, a text of more than 8 characters its last 4, others nothing."""
+    """Return the hint at a value that a mask leaves.
+
+    An e-mail address keeps its domain, a text of more than 8 characters its last 4, others nothing.
+    """
     name, _, domain = text.partition("@")
     if name and domain and "@" not in domain:
         return f"{HIDDEN}@{domain}"
@@ -47,7 +50,7 @@ def by_class(said: Any) -> Mapping[str, Protection]:
 
 
 def own(where: str, said: Any, default: Protection | None) -> Protection | None:
-    """A column's, from what its custom property says (...: it has none). Raises ContractError."""
+    """Return a column's, from what its custom property says (...: it has none). Raises ContractError."""
     return default if said is ... else _word(where, said)
 
 

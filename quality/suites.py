@@ -34,7 +34,9 @@ _BOUNDS: Mapping[str, Mapping[str, Any]] = {
 
 @dataclass(frozen=True)
 class Expectation:
-    """``name``: of the promise; ``kind``, ``arguments``: Great Expectations' own; ``of_rows``: of each row by itself;
+    """What is asked of a table for one promise.
+
+    ``name``: of the promise; ``kind``, ``arguments``: Great Expectations' own; ``of_rows``: of each row by itself;
     ``others``: it may look at other tables, which are as they are, while this one is pinned. ``protected``: why it
     can't be asked; ``private``: it names a column that is classified or protected, whose values are nobody's business.
     """
@@ -57,8 +59,9 @@ class Expectation:
 
 
 def suite(contract: Contract, has: Collection[str], protected: Mapping[str, str] | None = None) -> list[Expectation]:
-    """What is promised of a table that ``has`` these columns; of one that it hasn't, that it has it. ``protected``:
-    columns that its rows have otherwise than the source, whatever the contract says now.
+    """Return what is promised of a table that ``has`` these columns; of one that it hasn't, that it has it.
+
+    ``protected``: columns that its rows have otherwise than the source, whatever the contract says now.
     """
     how = {**(protected or {}), **contract.protected}
     private = {column.name for column in contract.columns if column.classification} | how.keys()

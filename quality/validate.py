@@ -1,5 +1,6 @@
-"""Validate: expectations, asked of a Spark DataFrame by Great Expectations. No sample of a row is kept, and of columns
-that are classified or protected nothing but counts.
+"""Validate: expectations, asked of a Spark DataFrame by Great Expectations.
+
+No sample of a row is kept, and of columns that are classified or protected nothing but counts.
 """
 
 import os
@@ -21,8 +22,10 @@ COUNTS = ("element_count", "unexpected_count", "unexpected_percent", "missing_co
 
 @dataclass(frozen=True)
 class Result:
-    """What was found of an expectation. ``success`` None: it couldn't be asked, for the reason ``error``. ``elements``,
-    ``unexpected``: how many rows were asked and how many broke it, of one of rows; ``observed``: of another, as text.
+    """What was found of an expectation.
+
+    ``success`` None: it couldn't be asked, for the reason ``error``. ``elements``, ``unexpected``: how many rows were
+    asked and how many broke it, of one of rows; ``observed``: of another, as text.
     """
 
     expectation: Expectation
@@ -69,7 +72,7 @@ def validate(frame: Any, expectations: Sequence[Expectation], name: str) -> Vali
 
 @cache
 def great_expectations() -> Any:
-    """The package. It tells its makers nothing of us."""
+    """Return the package. It tells its makers nothing of us."""
     os.environ["GX_ANALYTICS_ENABLED"] = "false"
     import great_expectations as package
 
@@ -77,7 +80,7 @@ def great_expectations() -> Any:
 
 
 def silent(context: Any) -> Any:
-    """A context that draws no progress bars."""
+    """Return a context that draws no progress bars."""
     context.variables.progress_bars = {"globally": False, "metric_calculations": False}
     return context
 
@@ -119,7 +122,7 @@ def _told(expectation: Expectation, error: str) -> str:
 
 
 def _raised(info: dict[str, Any]) -> list[str]:
-    """Exception messages of a result: of the expectation, or of each metric that it needs."""
+    """Return the exception messages of a result: of the expectation, or of each metric that it needs."""
     told = [info] if "raised_exception" in info else [each for each in info.values() if isinstance(each, dict)]
     return [_line(each.get("exception_message")) for each in told if each.get("raised_exception")]
 

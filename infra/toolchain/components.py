@@ -62,7 +62,7 @@ def _as_they_are(fetched: Path, target: Path) -> None:
 
 
 def _plugin(fetched: Path, target: Path) -> None:
-    """One plugin folder: Debezium's archive, and the converter's jars beside its own."""
+    """Return one plugin folder: Debezium's archive, and the converter's jars beside its own."""
     (archive,) = fetched.glob("*.tar.gz")
     unpack(archive, target)
     (plugin,) = target.iterdir()

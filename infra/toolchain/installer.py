@@ -53,8 +53,9 @@ def wanted(names: Iterable[str], components: Mapping[str, Component] = COMPONENT
 
 
 def outdated(layout: Layout, names: Iterable[str], components: Mapping[str, Component] = COMPONENTS) -> dict[str, str]:
-    """Return the components that are missing, made from other inputs or made from one of these, with the stamp each
-    shall get. ``names``: what a component needs comes before it.
+    """Return the components that are missing or made of other inputs, with the stamp each shall get.
+
+    So is one that is made from one of these. ``names``: what a component needs comes before it.
     """
     stamps = Stamps(layout.toolchain / "stamps")
     found: dict[str, str] = {}

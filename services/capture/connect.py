@@ -58,7 +58,7 @@ class Connect:
         self._client.close()
 
     def config(self, name: str) -> dict[str, str] | None:
-        """The connector's settings, or None if there is no such connector."""
+        """Return the connector's settings, or None if there is no such connector."""
         answer = self._ask("GET", f"/connectors/{name}/config")
         return None if answer is None else {key: value for key, value in answer.items() if key != "name"}
 
@@ -72,7 +72,7 @@ class Connect:
         self._ask("POST", f"/connectors/{name}/restart", params=chosen)
 
     def state(self, name: str) -> ConnectorState | None:
-        """How the connector is, or None if there is no such connector."""
+        """Return how the connector is, or None if there is no such connector."""
         answer = self._ask("GET", f"/connectors/{name}/status")
         if answer is None:
             return None
@@ -80,7 +80,7 @@ class Connect:
         return ConnectorState(connector=_state(answer["connector"]), tasks=tasks)
 
     def offset(self, name: str) -> dict[str, Any] | None:
-        """The source position that the connector has stored, in its own words; None if it has none."""
+        """Return the source position that the connector has stored, in its own words; None if it has none."""
         answer = self._ask("GET", f"/connectors/{name}/offsets") or {"offsets": []}
         return next((entry["offset"] for entry in answer["offsets"]), None)
 
@@ -119,7 +119,10 @@ def _state(answer: dict[str, Any]) -> TaskState:
 
 
 def _first_error(lines: list[str]) -> str | None:
-    """The line that says most: the last cause, without which Connect says only that something was unrecoverable."""
+    """Return the line that says most: the last cause.
+
+    Without it Connect says only that something was unrecoverable.
+    """
     causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
     if causes:
         return causes[-1]

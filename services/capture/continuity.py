@@ -28,7 +28,7 @@ class Mark(BaseModel):
 
 
 def broken(source: LogState, before: int | None, stored: int | None, last: Mark | None) -> str | None:
-    """Why changes would be missed if the connector went on from the position ``stored``; None: none would.
+    """Return why changes would be missed if the connector went on from the position ``stored``; None: none would.
 
     ``before``: the position stored before the source was looked at; ``stored``, after. The message ends with what to
     do. A connector without a position begins anew, and misses nothing.
@@ -51,7 +51,7 @@ def broken(source: LogState, before: int | None, stored: int | None, last: Mark 
 
 
 def recall(state_dir: Path) -> Mark | None:
-    """The last mark, if there is one that can be read."""
+    """Return the last mark, if there is one that can be read."""
     try:
         return Mark.model_validate_json((state_dir / FILE).read_text(encoding="utf-8"))
     except (OSError, ValidationError):
@@ -64,5 +64,5 @@ def remember(state_dir: Path, mark: Mark) -> None:
 
 
 def forget(state_dir: Path) -> None:
-    """The connector begins anew, whatever the source was."""
+    """Forget the mark: the connector begins anew, whatever the source was."""
     (state_dir / FILE).unlink(missing_ok=True)

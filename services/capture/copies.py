@@ -12,7 +12,7 @@ FILE = "to-copy.json"
 
 
 def noted(state_dir: Path) -> frozenset[str]:
-    """The tables (``schema.table``). Raises ValueError if the file isn't what was written."""
+    """Return the tables (``schema.table``). Raises ValueError if the file isn't what was written."""
     try:
         return frozenset(json.loads((state_dir / FILE).read_text(encoding="utf-8")))
     except FileNotFoundError:
@@ -25,5 +25,5 @@ def add(state_dir: Path, tables: frozenset[str]) -> None:
 
 
 def asked(state_dir: Path) -> None:
-    """The copies of all of them have been asked for."""
+    """Forget the tables: the copies of all of them have been asked for."""
     (state_dir / FILE).unlink()

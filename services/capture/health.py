@@ -53,7 +53,7 @@ def touch(state_dir: Path) -> None:
 
 
 def read(state_dir: Path) -> Health | None:
-    """What the service last wrote, if it can be read from here."""
+    """Return what the service last wrote, if it can be read from here."""
     try:
         return parsed((state_dir / FILE).read_text(encoding="utf-8"))
     except OSError:
@@ -61,7 +61,7 @@ def read(state_dir: Path) -> Health | None:
 
 
 def parsed(text: str | None) -> Health | None:
-    """What the service last wrote, from the file's text; None if that isn't it."""
+    """Return what the service last wrote, from the file's text; None if that isn't it."""
     try:
         return None if text is None else Health.model_validate_json(text)
     except ValidationError:

@@ -30,7 +30,10 @@ class Restarts:
     gave_up: bool = False
 
     def observe(self, failed: bool, now: float) -> tuple["Restarts", Action]:
-        """What becomes of the count, and what is to be done, when the task is seen failed, or not, at ``now``."""
+        """Return what becomes of the count, and what is to be done, when the task is seen at ``now``.
+
+        ``failed``: whether it has.
+        """
         if not failed:
             return self._undisturbed(now), Action.NOTHING
         seen = replace(self, running_since=None)

@@ -37,7 +37,7 @@ class Flow:
     def observe(
         self, stored: Mapping[str, Any] | None, written: int, sent: int | None, now: float
     ) -> tuple["Flow", bool]:
-        """What becomes of it, and whether to start the task anew.
+        """Return what becomes of it, and whether to start the task anew.
 
         ``stored`` and ``written``, the end of the log, were looked at, then a mark was left, then this is called: so
         the log that the next call knows of has more than is ``stored`` now. ``sent``: up to where PostgreSQL has sent

@@ -86,7 +86,10 @@ def _task(state: str, error: str | None) -> str:
 
 
 def _broken(slot: SlotState | None, seen: health.Health | None, connector: str) -> str | None:
-    """Why capture has stopped: as the service says, or where that can't be read from here, as it looks from outside."""
+    """Return why capture has stopped, as the service says.
+
+    Where that can't be read from here, as it looks from outside.
+    """
     if seen is not None and seen.state in (State.BROKEN, State.STOPPED, State.STALLED):
         return seen.error
     if slot is not None and slot.log_status == "lost":

@@ -135,7 +135,10 @@ class Watcher:
             self._show(where, state.failed)
 
     def _wait_stopped(self) -> None:
-        """The connector was stopped: by the service, by hand, or by a resync, which then takes its position away."""
+        """Begin anew, or say why the connector is stopped.
+
+        It was stopped by the service, by hand, or by a resync, which then takes its position away.
+        """
         problem, offset, _ = self._broken()
         if self.source.stored_position(offset) is None:
             forget(self.source.settings.state_dir)
@@ -153,7 +156,7 @@ class Watcher:
         self._show(State.BROKEN, problem)
 
     def _broken(self) -> tuple[str | None, Mapping[str, Any] | None, LogState]:
-        """Why changes would be missed, what the connector has stored, and what of the source tells it."""
+        """Return why changes would be missed, what the connector has stored, and what of the source tells it."""
         # Before and after, since it moves on: the log is ahead of what was stored before, and the slot is never moved
         # beyond what is stored after.
         before = self.source.stored_position(self.connect.offset(self.name))

@@ -1,4 +1,4 @@
-"""Known: what checks have found and what is asked for, as the lake's tables say."""
+"""What checks have found and what is asked for, as the lake's tables say."""
 
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
@@ -34,8 +34,10 @@ _ARROW = pa.schema([
 
 @dataclass(frozen=True)
 class KnownResult:
-    """One promise, as it was found. ``success`` None: it couldn't be asked. ``since``: only of what was written after
-    these positions; ``elements``, ``unexpected``: rows asked, and of them those that broke it.
+    """One promise, as it was found.
+
+    ``success`` None: it couldn't be asked. ``since``: only of what was written after these positions; ``elements``,
+    ``unexpected``: rows asked, and of them those that broke it.
     """
 
     name: str
@@ -70,8 +72,9 @@ class KnownRun:
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked for a table (``namespace.name`` of the lake). ``id`` None: by nobody, it is time; ``full``: of
-    every row.
+    """What is asked for a table (``namespace.name`` of the lake).
+
+    ``id`` None: by nobody, it is time; ``full``: of every row.
     """
 
     id: str | None
@@ -80,7 +83,7 @@ class Request:
 
 
 def newest(catalog: Catalog, tables: Iterable[str] | None = None) -> dict[str, KnownRun]:
-    """Table to its newest run, without the results; ``tables``: only of these."""
+    """Return table to its newest run, without the results; ``tables``: only of these."""
     wanted = None if tables is None else In(term="table", literals=set(tables))
     found: dict[str, KnownRun] = {}
     for run in sorted(_runs(catalog, wanted), key=lambda run: run.started_at):
@@ -89,7 +92,7 @@ def newest(catalog: Catalog, tables: Iterable[str] | None = None) -> dict[str, K
 
 
 def history(catalog: Catalog, runs: int) -> list[KnownRun]:
-    """The newest so many runs of each table that could ask something, without the results."""
+    """Return the newest so many runs of each table that could ask something, without the results."""
     found: dict[str, list[KnownRun]] = {}
     for run in sorted(_runs(catalog, None), key=lambda run: run.started_at, reverse=True):
         if not run.error:
@@ -98,12 +101,12 @@ def history(catalog: Catalog, runs: int) -> list[KnownRun]:
 
 
 def answers(catalog: Catalog, requests: Iterable[str]) -> list[KnownRun]:
-    """What was found for requests, so far."""
+    """Return what was found for requests, so far."""
     return sorted(_runs(catalog, In(term="request", literals=set(requests))), key=lambda run: run.table)
 
 
 def with_results(catalog: Catalog, runs: Iterable[KnownRun]) -> list[KnownRun]:
-    """The runs, with what each found."""
+    """Return the runs, with what each found."""
     runs = list(runs)
     found: dict[str, list[KnownResult]] = {run.run: [] for run in runs}
     if runs:
@@ -124,7 +127,7 @@ def ask(catalog: Catalog, tables: Iterable[str], full: bool) -> list[Request]:
 
 
 def open_requests(catalog: Catalog) -> list[Request]:
-    """What was asked lately and has no answer yet."""
+    """Return what was asked lately and has no answer yet."""
     since = (datetime.now(UTC) - PATIENCE).isoformat()
     rows = list(_rows(catalog, CHECK_REQUESTS, ("id", "table", "full"), GreaterThanOrEqual(term="at", value=since)))
     done = {run.request for run in answers(catalog, [row["id"] for row in rows])} if rows else set()
@@ -132,7 +135,7 @@ def open_requests(catalog: Catalog) -> list[Request]:
 
 
 def requested(catalog: Catalog) -> int | None:
-    """The newest snapshot of what is asked: another one, if something came since."""
+    """Return the newest snapshot of what is asked: another one, if something came since."""
     table = own_table(catalog, CHECK_REQUESTS)
     snapshot = table.current_snapshot() if table is not None else None
     return snapshot.snapshot_id if snapshot is not None else None

@@ -113,8 +113,9 @@ class CheckerService:
 
 
 def due(snapshots: Mapping[str, int], runs: Mapping[str, KnownRun], contracts: Mapping[str, Contract]) -> list[str]:
-    """The lake's tables with a contract that have changed since they were checked last, or whose contract has.
-    All by what the lake calls them.
+    """Return the lake's tables whose contract is to be checked, by what the lake calls them.
+
+    They have changed since they were checked last, or their contract has.
     """
     found = []
     for name, contract in contracts.items():

@@ -10,7 +10,7 @@ from services.stack.settings import CHECKOUT
 
 
 class CheckerSettings(StackSettings):
-    """``check_seconds``: between two checks of a table that changes."""
+    """The checker's settings. ``check_seconds``: between two checks of a table that changes."""
 
     check_seconds: float = Field(default=900, ge=10)
     contracts: Path = odcs.DIRECTORY

@@ -61,7 +61,7 @@ def _seen(observed: Observed) -> str:
 
 
 def _yaml(found: list[Advice]) -> str:
-    """All advice as one layout: the first term for partitions, and every term for the order of rows."""
+    """Return all advice as one layout: the first term for partitions, and every term for the order of rows."""
     partition = [advice.term for advice in found if advice.part == "partition"][:1]
     order = list(dict.fromkeys(advice.term for advice in found if advice.part == "sort"))
     parts = {"partition": partition, "sort": order}

@@ -57,7 +57,7 @@ def check(
 
 
 def _tables(settings: StackSettings, names: list[str], as_json: bool) -> list[str]:
-    """Of the named tables, or all that have a contract, what the lake calls them."""
+    """Return what the lake calls the named tables, or all that have a contract."""
     contracts = odcs.load()
     wanted = {name: [t for t in contracts if name in (t[1], ".".join(t))] for name in names}
     for name, found in wanted.items():

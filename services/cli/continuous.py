@@ -35,7 +35,7 @@ def show(names: Sequence[str], as_json: bool) -> None:
 
 
 def as_data(state: TableState) -> dict[str, Any]:
-    """A table's state as plain data."""
+    """Return a table's state as plain data."""
     return {
         "table": state.table,
         "verified_through": state.verified and state.verified.lsn,
@@ -70,7 +70,7 @@ def _print(states: list[TableState]) -> None:
 
 
 def details(state: TableState) -> list[str]:
-    """What the line of a table doesn't say."""
+    """Return what the line of a table doesn't say."""
     lines = [f"{state.table}: not compared: {state.not_compared}"] if state.not_compared else []
     return lines + [f"{state.table}: {line}" for finding in state.confirmed for line in _finding(finding)]
 

@@ -170,7 +170,10 @@ def _source(settings: StackSettings) -> SourceSession:
 
 
 def _described(settings: StackSettings, source: SourceSession, name: str) -> DescribedTable:
-    """The table of the source; of a name alone, that of the first captured schema that has it. Raises NoSuchTable."""
+    """Return the table of the source; of a name alone, from the first captured schema that has it.
+
+    Raises NoSuchTable.
+    """
     schema, dot, table = name.partition(".")
     if dot:
         return describe(source, schema, table)

@@ -14,7 +14,7 @@ from services.operations.dead_letters.letters import LISTED, OPEN, Letters, Want
 from services.operations.dead_letters.replay import WHOLE
 from services.stack.endpoints import StackSettings
 from services.stack.lake import open_catalog
-from services.verify.tail import Decoder
+from services.stack.records import Decoder
 
 app = typer.Typer(
     help="Dead letters: records that couldn't be merged.", no_args_is_help=True, rich_markup_mode="markdown"
@@ -122,7 +122,7 @@ def show_letter(
 
 
 def _described(row: dict[str, Any], decoder: Decoder | None) -> dict[str, Any]:
-    """The letter as plain data; payload bytes only with a decoder."""
+    """Return the letter as plain data; payload bytes only with a decoder."""
     letter = {name: row[name] for name in (*LISTED, "state", "because", "closed_at")}
     if row["sealed"] is not None:
         letter["protected"] = (

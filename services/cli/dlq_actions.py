@@ -12,8 +12,8 @@ from services.operations.dead_letters.letters import POSITION, Letter, Letters, 
 from services.operations.dead_letters.replay import replay, settle, with_keys
 from services.stack.endpoints import StackSettings
 from services.stack.lake import open_catalog
-from services.stack.position import kafka
-from services.verify.tail import Decoder
+from services.stack.offsets import kafka
+from services.stack.records import Decoder
 
 app = typer.Typer(rich_markup_mode="markdown")
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
@@ -143,7 +143,7 @@ def _named(
 
 
 def _told(chosen: Wanted) -> str:
-    """Which letters are meant, in words. Not by which key: that may be somebody's."""
+    """Return which letters are meant, in words. Not by which key: that may be somebody's."""
     words = [":".join(map(str, at)) for at in sorted(chosen.positions)]
     words += [f"{name} {value}" for name in ("topic", "reason", "since") if (value := getattr(chosen, name))]
     return ", ".join([*words, "one key"] if chosen.key is not None else words)

@@ -24,7 +24,7 @@ def wanted(
     positions: list[str] | None, topic: str | None, reason: str | None, since: str | None, key: str | None,
     as_json: bool, states: frozenset[str] = frozenset({OPEN}),
 ) -> Wanted:  # fmt: skip
-    """The letters that a command's arguments name; leaves with a message if they can't be read."""
+    """Return the letters that a command's arguments name; leaves with a message if they can't be read."""
     try:
         named = frozenset(parse_position([text]) for text in positions or ())
     except ValueError as error:
@@ -33,7 +33,7 @@ def wanted(
 
 
 def moment(option: str, text: str | None, as_json: bool) -> datetime | None:
-    """When an option says (:func:`parse_since`), if it is given; leaves with a message if that can't be read."""
+    """Return when an option says (:func:`parse_since`), if it is given; leave with a message if that can't be read."""
     try:
         return parse_since(text, datetime.now(UTC)) if text else None
     except ValueError:
@@ -41,7 +41,10 @@ def moment(option: str, text: str | None, as_json: bool) -> datetime | None:
 
 
 def parse_since(text: str, now: datetime) -> datetime:
-    """A moment: `15m`, `2h`, `1d` before ``now``, or ISO 8601 (UTC unless it says otherwise). Raises ValueError."""
+    """Return the moment of `15m`, `2h`, `1d` before ``now``, or of ISO 8601.
+
+    In UTC unless it says otherwise. Raises ValueError.
+    """
     if match := re.fullmatch(r"(\d+)([smhd])", text):
         return now - timedelta(seconds=int(match[1]) * _UNITS[match[2]])
     moment = datetime.fromisoformat(text)
@@ -49,7 +52,10 @@ def parse_since(text: str, now: datetime) -> datetime:
 
 
 def parse_position(parts: list[str]) -> tuple[str, int, int]:
-    """Topic, partition and offset from `TOPIC PARTITION OFFSET` or `TOPIC:PARTITION:OFFSET`. Raises ValueError."""
+    """Return topic, partition and offset of `TOPIC PARTITION OFFSET` or `TOPIC:PARTITION:OFFSET`.
+
+    Raises ValueError.
+    """
     words = parts if len(parts) == 3 else re.split(r"[/:]", parts[0]) if len(parts) == 1 else []
     if len(words) != 3 or not words[0] or not (words[1] + words[2]).isdecimal():
         raise ValueError(f"{' '.join(parts)} isn't TOPIC:PARTITION:OFFSET")
@@ -57,7 +63,7 @@ def parse_position(parts: list[str]) -> tuple[str, int, int]:
 
 
 def print_letters(rows: list[Letter], title: str) -> None:
-    """A line a letter, for people."""
+    """Print a line a letter, for people."""
     grid = Table("position", "stage", "reason", "state", "dead-lettered", "message", title=title, title_justify="left")
     for row in rows:
         where = ":".join(map(str, position(row)))

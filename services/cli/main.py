@@ -92,7 +92,7 @@ def env(
 
 
 def endpoints(settings: StackSettings, lineage: LineageAccess) -> dict[str, str]:
-    """What `lakehouse env` prints. Other programs rely on these names."""
+    """Return what `lakehouse env` prints. Other programs rely on these names."""
     return {
         "source_dsn": settings.source_dsn.get_secret_value(),
         "kafka_bootstrap": settings.kafka_bootstrap,
@@ -202,7 +202,7 @@ def _verify_ledger(names: Sequence[str], as_json: bool) -> None:
 
 
 def print_histories(found: list[TableHistory]) -> None:
-    """The ledgers for people: a line a table, then what is wrong."""
+    """Print the ledgers for people: a line a table, then what is wrong."""
     grid = Table("table", "", title="What became of every offset", title_justify="left")
     for name in ("commits", "offsets", "merged", "superseded", "dead letters", "tombstones", "truncates", "markers",
                  "lost"):  # fmt: skip
@@ -225,7 +225,7 @@ def print_histories(found: list[TableHistory]) -> None:
 
 
 def print_report(report: Report) -> None:
-    """The report for people: a line a table, then what differs."""
+    """Print the report for people: a line a table, then what differs."""
     grid = Table("table", "", "snapshot", title=f"Source and lake at log position {report.lsn}", title_justify="left")
     for name in ("source rows", "lake rows", "differ", "missing", "extra", "double", "tail", "s"):
         grid.add_column(name, justify="right")
@@ -250,7 +250,7 @@ def print_report(report: Report) -> None:
 
 
 def details(table: TableReport) -> list[str]:
-    """What the line of a table doesn't say."""
+    """Return what the line of a table doesn't say."""
     lines = [f"{table.table}: {problem}" for problem in table.problems]
     lines += [f"{table.table}: {_difference(example)}" for example in table.examples]
     lines += [f"{table.table}: not compared: {name} ({reason})" for name, reason in table.not_compared.items()]

@@ -19,10 +19,9 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from pipelines.sources.base.errors import SourceError
 from pipelines.specs.load import SpecError
 from quality.errors import ContractError
-from services.stack.errors import LakehouseError
+from services.stack.errors import LakehouseError, NotCaughtUp
 from services.stack.progress import OnProgress
 from services.stack.progress import Progress as Step
-from services.verify.errors import NotCaughtUp
 
 CHECK_FAILED, UNUSABLE = 1, 2
 Because = Annotated[str | None, typer.Option(help="Why; it is kept, see `lakehouse audit`.")]
@@ -38,7 +37,7 @@ err = Console(stderr=True, width=None if sys.stderr.isatty() else WIDE)
 
 
 def print_json(data: Any) -> None:
-    """One JSON document on standard output."""
+    """Print one JSON document on standard output."""
     sys.stdout.write(json.dumps(data, indent=2, ensure_ascii=False, default=_plain) + "\n")
 
 
@@ -74,7 +73,7 @@ def expected_errors(as_json: bool = False) -> Iterator[None]:
 
 @contextmanager
 def progress(shown: bool) -> Iterator[OnProgress]:
-    """A line of progress on standard error where that is a terminal; elsewhere silence."""
+    """Show a line of progress on standard error where that is a terminal; elsewhere silence."""
     if not (shown and err.is_terminal):
         yield lambda _step: None
         return
@@ -95,7 +94,7 @@ def _shower(bar: Progress, task: Any) -> Callable[[Step], None]:
 
 
 def size(octets: int) -> str:
-    """Bytes for people."""
+    """Return bytes for people."""
     value = float(octets)
     for unit in ("B", "KiB", "MiB", "GiB"):
         if value < 1024:
@@ -105,7 +104,7 @@ def size(octets: int) -> str:
 
 
 def age(seconds: float | None) -> str:
-    """A length of time for people."""
+    """Return a length of time for people."""
     if seconds is None:
         return "-"
     if seconds < 120:

@@ -45,7 +45,7 @@ def history(name: Annotated[str, typer.Argument(metavar="TABLE")], as_json: AsJs
 
 
 def entries(properties: dict[str, str]) -> list[dict[str, Any]]:
-    """The changes that a table's properties tell of, oldest first; ``lsn`` as PostgreSQL prints it."""
+    """Return the changes that a table's properties tell of, oldest first; ``lsn`` as PostgreSQL prints it."""
     return [
         {"at": entry.get("at"), "lsn": _lsn(entry.get("lsn")), "done": entry["changes"]}
         for entry in json.loads(properties.get(SCHEMA_HISTORY, "[]"))

@@ -21,9 +21,9 @@ from services.operations.layout.current import layout_of
 from services.operations.maintain.alerts import Condition, alerts, condition
 from services.operations.maintain.needs import need_of, source_of
 from services.stack.endpoints import StackSettings
+from services.stack.errors import Unreachable
 from services.stack.lake import lineage, open_catalog
 from services.stack.published import Shown, datasets, shown
-from services.verify.errors import Unreachable
 
 HELP = """Show one table: columns, key, positions, files, health, contract, lineage, and its newest snapshots.
 
@@ -118,7 +118,7 @@ def _shown(dataset: Shown) -> str:
 
 
 def _flows(name: str) -> dict[str, list[str]] | None:
-    """What the table is made of, and what is made of it or reads it, nearest first; None: nobody answers."""
+    """Return what the table is made of, and what is made of it or reads it, nearest first; None: nobody answers."""
     try:
         with Asking(LineageEndpoint.load()) as asking:
             found = asking.find(name)
@@ -142,13 +142,13 @@ def _terms(terms: tuple[str, ...] | None) -> str:
 
 
 def _asked(table: LakeTable) -> float | None:
-    """How fresh its spec wants a table, in seconds; None for a table that isn't a mirror."""
+    """Return how fresh its spec wants a table, in seconds; None for a table that isn't a mirror."""
     source = source_of(table)
     return None if source is None else load_specs().freshness(*source)
 
 
 def _health(table: LakeTable) -> tuple[Condition | None, list[str]]:
-    """A table's condition, and what of it is an alert; None for a table that isn't a mirror."""
+    """Return a table's condition, and what of it is an alert; None for a table that isn't a mirror."""
     specs, source = load_specs(), source_of(table)
     if source is None:
         return None, []

@@ -18,8 +18,7 @@ from pipelines.lake.properties import KEY_COLUMNS, SOURCE_SCHEMA, SOURCE_TABLE, 
 from services.cli.output import UNUSABLE, age, expected_errors, fail, out, print_json, size
 from services.stack.endpoints import StackSettings
 from services.stack.lake import ledger_of, open_catalog, tables
-from services.stack.offsets import Offsets, behind
-from services.stack.position import kafka
+from services.stack.offsets import Offsets, behind, kafka
 from services.verifier import record
 from services.verifier.rounds import TableState
 
@@ -29,10 +28,12 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")
 
 @dataclass(frozen=True)
 class TableFacts:
-    """A mirrored table. ``lag``: offsets of its topic not yet in the lake; ``freshness_seconds``: 0 without lag, else
-    the age of the newest source commit that the table shows. ``held``: why the mirror can't bring it on.
-    ``verified_through``: the log position through which the verifier has found it equal to its source, ``verified_at``
-    the source's clock there; ``differences``: rows that it knows to differ.
+    """What is shown of a mirrored table.
+
+    ``lag``: offsets of its topic not yet in the lake; ``freshness_seconds``: 0 without lag, else the age of the newest
+    source commit that the table shows. ``held``: why the mirror can't bring it on. ``verified_through``: the log
+    position through which the verifier has found it equal to its source, ``verified_at`` the source's clock there;
+    ``differences``: rows that it knows to differ.
     """
 
     table: str
@@ -56,7 +57,7 @@ class TableFacts:
 
 
 def facts(table: LakeTable, lags: Offsets, held: Mapping[str, str], known: Mapping[str, TableState]) -> TableFacts:
-    """What the catalog's metadata tells of a table; reads no data."""
+    """Return what the catalog's metadata tells of a table; reads no data."""
     properties, snapshot = table.properties, table.current_snapshot()
     summary = snapshot.summary.additional_properties if snapshot and snapshot.summary else {}
     number = {name: int(summary.get(f"total-{name}", 0)) for name in
@@ -108,14 +109,14 @@ def _age_of_newest(table: LakeTable) -> float | None:
 
 
 def lags(settings: StackSettings) -> tuple[Offsets, dict[str, str]]:
-    """What the lake lacks of every partition, and the topics whose tables are held."""
+    """Return what the lake lacks of every partition, and the topics whose tables are held."""
     topics = kafka(settings)
     partitions = topics.partitions()
     return behind(topics.ends(partitions), topics.starts(partitions), topics.mirrored()), topics.held()
 
 
 def verified(catalog: Catalog) -> dict[str, TableState]:
-    """What the verifier knows, by the source's table."""
+    """Return what the verifier knows, by the source's table."""
     return {state.table: state for state in record.read(catalog)}
 
 
@@ -167,14 +168,14 @@ def list_tables(as_json: AsJson = False) -> None:
 
 
 def through(table: TableFacts, now: datetime) -> str:
-    """How far the verifier has found a table equal, for people."""
+    """Return how far the verifier has found a table equal, for people."""
     if table.verified_at is None:
         return "-"
     return f"{table.verified_through}, {age((now - table.verified_at).total_seconds())} ago"
 
 
 def named(settings: StackSettings, name: str, as_json: bool) -> LakeTable:
-    """The table that a person calls ``name``, with or without catalog and namespace; leaves if there is none."""
+    """Return the table that a person calls ``name``, with or without catalog and namespace; leaves if there is none."""
     everything = list(tables(open_catalog(settings), settings))
     chosen = [table for table in everything if _called(table, name)]
     if len(chosen) != 1:

@@ -21,12 +21,12 @@ from pipelines.kafka.client import client_config
 from services.demo.freshness import Freshness, freshness
 from services.demo.shop import Traffic, load
 from services.demo.watch import Watch, follow
+from services.stack.duckdb_session import open_duckdb
 from services.stack.endpoints import StackSettings
-from services.stack.errors import LakehouseError
-from services.stack.lake import open_catalog, open_duckdb, pin, tables
+from services.stack.errors import LakehouseError, StackError
+from services.stack.lake import open_catalog, pin, tables
 from services.stack.lake_files import pinned_rows
 from services.stack.position import wait_until_visible
-from services.verify.errors import StackError
 from services.verify.report import Report
 from services.verify.verification import verify
 

@@ -46,7 +46,7 @@ def _ages(table: Table, since: datetime, until: datetime) -> Iterator[float]:
 
 
 def _commits(table: Table) -> dict[int, tuple[list[int], list[float]]]:
-    """Partition to the first offset of each commit, ascending, and the commit's time in seconds."""
+    """Return partition to the first offset of each commit, ascending, and the commit's time in seconds."""
     spans: dict[int, list[tuple[int, float]]] = {}
     for snapshot in table.snapshots():
         summary = snapshot.summary.additional_properties if snapshot.summary else {}

@@ -11,10 +11,9 @@ from rich.table import Table
 
 from pipelines.lake.properties import TOPIC
 from services.stack.endpoints import StackSettings
+from services.stack.errors import StackError
 from services.stack.lake import open_catalog, tables
-from services.stack.offsets import Offsets, behind
-from services.stack.position import kafka
-from services.verify.errors import StackError
+from services.stack.offsets import Offsets, behind, kafka
 
 REFRESH_SECONDS = 1.0
 PLAIN_EVERY_SECONDS = 10.0
@@ -58,7 +57,7 @@ class Watch:
                 history.pop(0)
 
     def table(self, title: str) -> Table:
-        """The screen."""
+        """Return the screen."""
         grid = Table("table", title=title, title_justify="left")
         for name in ("rows in the lake", "lag (changes)", "changes/s into the lake"):
             grid.add_column(name, justify="right")
@@ -68,7 +67,7 @@ class Watch:
         return grid
 
     def line(self) -> str:
-        """The same for a log: one line over all tables."""
+        """Return one line over all tables, for a log."""
         lag = sum(history[-1].lag for history in self._history.values())
         rate = sum(_rate(history) for history in self._history.values())
         return f"rows in the lake {sum(self._rows.values()):,}, lag {lag:,} changes, {rate:,.0f} changes/s"

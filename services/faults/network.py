@@ -68,7 +68,7 @@ class Network:
         return {name: _kind(found[name]) for name in PROXIES}
 
     def upstream(self, proxy: str) -> str:
-        """Where a proxy sends what it takes."""
+        """Return where a proxy sends what it takes."""
         return str(self._ask("GET", f"/proxies/{proxy}")["upstream"])
 
     def redirect(self, proxy: str, upstream: str) -> None:

@@ -45,7 +45,7 @@ class Faults:
             disarm(self._failpoints, _failpoint(name))
 
     def every(self) -> list[Fault]:
-        """All faults, and which are on."""
+        """Return all faults, and which are on."""
         found = [Fault(name, f"mirror: {says}", self._armed(name)) for name, says in FAILPOINTS.items()]
         try:
             state = self.network.state()

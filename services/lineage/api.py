@@ -36,7 +36,7 @@ JOBS = "/api/v1/namespaces/{namespace:path}/jobs"
 
 
 def create_app(store: Store, api_key: str, counters: Counters, registry: CollectorRegistry) -> FastAPI:
-    """The application on a store."""
+    """Return the application on a store."""
     app = FastAPI(title="lakehouse lineage", version="1", openapi_url="/api/v1/openapi.json", redoc_url=None)
     answers = Answers(store)
     flows = Flows(answers)

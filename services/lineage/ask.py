@@ -11,7 +11,7 @@ import httpx
 
 from services.lineage.errors import CannotTell
 from services.lineage.settings import LineageEndpoint
-from services.verify.errors import Unreachable
+from services.stack.errors import Unreachable
 
 Json = dict[str, Any]
 DEPTH = 100
@@ -47,8 +47,10 @@ class Asking:
         self._client.close()
 
     def find(self, text: str) -> Found:
-        """What is meant by ``orders``, ``shop.orders``, ``lake.shop.orders``, ``orders.total``, or a full name of any
-        dataset, with its namespace and a colon before it where the name alone isn't enough.
+        """Return what is meant by a name.
+
+        It is ``orders``, ``shop.orders``, ``lake.shop.orders``, ``orders.total``, or a full name of any dataset, with
+        its namespace and a colon before it where the name alone isn't enough.
         """
         found = self._named(text)
         if found is None and "." in text:
@@ -63,11 +65,11 @@ class Asking:
         return found
 
     def tables(self) -> list[Found]:
-        """Every table that is mirrored."""
+        """Return every table that is mirrored."""
         return sorted(self._mirrored(self._every(self._source)), key=lambda found: found.label)
 
     def graph(self, at: Found, when: datetime | None = None) -> list[Json]:
-        """What is up and down its stream."""
+        """Return what is up and down its stream."""
         given = {"nodeId": at.node, "depth": DEPTH, **({"at": when.isoformat()} if when else {})}
         path = "/api/v1/column-lineage" if at.column else "/api/v1/lineage"
         if at.column:
@@ -75,11 +77,11 @@ class Asking:
         return list(self._get(path, given)["graph"])
 
     def run(self, identifier: str) -> Json:
-        """A run, with what it read and wrote."""
+        """Return a run, with what it read and wrote."""
         return self._get(f"/api/v1/jobs/runs/{identifier}")
 
     def version(self, at: Found, version: str) -> Json:
-        """A version of a dataset, with the run that made it."""
+        """Return a version of a dataset, with the run that made it."""
         path = f"/api/v1/namespaces/{quote(at.namespace, safe='')}/datasets/{quote(at.name, safe='')}"
         return self._get(f"{path}/versions/{quote(version, safe='')}")
 
@@ -105,7 +107,7 @@ class Asking:
         return None
 
     def _every(self, words: str) -> list[Found]:
-        """Datasets that have these words in a name, by each of their names."""
+        """Return datasets that have these words in a name, by each of their names."""
         results = self._get("/api/v1/search", {"q": words, "filter": "DATASET", "limit": 10_000})["results"]
         return [Found(r["namespace"], r["name"], f"lake.{link}" if link else r["name"])
                 for r in results for link in (r["symlinks"] or [None])]  # fmt: skip

@@ -32,11 +32,11 @@ class ChecksFound(Collector):
         self._store = store
 
     def describe(self) -> list[Metric]:
-        """Nothing is asked of the store before somebody looks."""
+        """Return no descriptions: nothing is asked of the store before somebody looks."""
         return []
 
     def collect(self) -> Iterator[Metric]:
-        """The metrics, as of now."""
+        """Return the metrics, as of now."""
         promises = GaugeMetricFamily(
             "lakehouse_check_promises", "Promises of a table's contract at its newest check, by how it went",
             labels=["table", "outcome"],

@@ -28,7 +28,7 @@ def merged(parts: Iterable[Nodes]) -> Nodes:
 
 
 def label(node: Mapping[str, Any]) -> str:
-    """What people call a dataset, a column or a job."""
+    """Return what people call a dataset, a column or a job."""
     data = node["data"]
     if node["type"] == "JOB":
         return str(data["name"])
@@ -42,7 +42,7 @@ def label(node: Mapping[str, Any]) -> str:
 
 
 def tree(nodes: Nodes, root: str, directions: Iterable[str], title: str) -> Tree:
-    """What the root is made of, and what is made of it."""
+    """Return what the root is made of, and what is made of it."""
     drawn = Tree(escape(title))
     for direction in directions:
         branch = drawn.add(direction)
@@ -53,7 +53,7 @@ def tree(nodes: Nodes, root: str, directions: Iterable[str], title: str) -> Tree
 
 
 def reached(nodes: Nodes, root: str, direction: str) -> list[str]:
-    """What people call whatever lies in this direction, nearest first."""
+    """Return what people call whatever lies in this direction, nearest first."""
     found: dict[str, None] = {root: None}
     for at in (queue := [root]):
         for other, _ in _next(nodes, at, direction):
@@ -75,7 +75,7 @@ def _grow(branch: Tree, nodes: Nodes, at: str, direction: str, seen: set[str]) -
 
 
 def _next(nodes: Nodes, at: str, direction: str) -> list[tuple[str, str]]:
-    """The datasets one job further, and the jobs that end there, with how they hang together."""
+    """Return the datasets one job further, and the jobs that end there, with how they hang together."""
     if nodes[at]["type"] == "DATASET_FIELD":
         return [(other, _how(nodes, at, other, direction)) for other in _ends(nodes, at, direction)]
     found = []
@@ -110,7 +110,7 @@ def _ends(nodes: Nodes, at: str, direction: str) -> list[str]:
 
 
 def within(nodes: Nodes, root: str, directions: Iterable[str]) -> Nodes:
-    """The part of a graph that lies in these directions of its root."""
+    """Return the part of a graph that lies in these directions of its root."""
     kept = {root}
     for direction in directions:
         queue = [root]
@@ -130,7 +130,7 @@ def edges(nodes: Nodes) -> list[tuple[str, str]]:
 
 
 def graphviz(nodes: Nodes) -> str:
-    """A digraph in DOT."""
+    """Return a digraph in DOT."""
     numbers = {name: f"n{i}" for i, name in enumerate(sorted(nodes))}
     lines = ["digraph lineage {", "  rankdir=LR;", '  node [fontname="sans-serif"];']
     for name, number in numbers.items():
@@ -142,7 +142,7 @@ def graphviz(nodes: Nodes) -> str:
 
 
 def mermaid(nodes: Nodes) -> str:
-    """A flowchart for Mermaid."""
+    """Return a flowchart for Mermaid."""
     numbers = {name: f"n{i}" for i, name in enumerate(sorted(nodes))}
     lines = ["flowchart LR"]
     for name, number in numbers.items():

@@ -16,7 +16,10 @@ PAUSE_SECONDS, TROUBLE_SECONDS = 1.0, 10.0
 
 @dataclass(frozen=True)
 class Forwarder:
-    """``url``: of the endpoint, without its path. An event that it refuses (400) is left out, and told."""
+    """Sends events on to another endpoint.
+
+    ``url``: of the endpoint, without its path. An event that it refuses (400) is left out, and told.
+    """
 
     store: Store
     url: str

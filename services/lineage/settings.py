@@ -17,13 +17,15 @@ class LineageEndpoint(ServiceSettings):
 
 
 class LineageAccess(LineageEndpoint):
-    """And what sending events to it takes."""
+    """Where the service answers, and what sending events to it takes."""
 
     lineage_api_key: SecretStr = Field(min_length=1)
 
 
 class LineageSettings(StackSettings):
-    """``lineage_api_key``: who sends events must have it. ``openlineage_url``: where all events are sent on to, with
+    """The service's settings.
+
+    ``lineage_api_key``: who sends events must have it. ``openlineage_url``: where all events are sent on to, with
     ``openlineage_api_key``, if anywhere. ``lineage_seconds``: between two looks at the lake. ``lineage_days``: how long
     events and runs are kept.
     """

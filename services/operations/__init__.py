@@ -1,1 +1,1 @@
-"""Operations: what the command line does to the lake, each in a folder of its own, and the trail of who did it."""
+"""What the command line does to the lake, an operation a folder, and the trail of who did it."""

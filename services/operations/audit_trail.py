@@ -63,7 +63,10 @@ class Entry:
 
 
 def who() -> str:
-    """The person: the system's user and machine, or what LAKEHOUSE_USER says, for a service that acts for somebody."""
+    """Return the person: the system's user and machine, or what LAKEHOUSE_USER says.
+
+    The latter is for a service that acts for somebody.
+    """
     return os.environ.get("LAKEHOUSE_USER") or f"{getpass.getuser()}@{socket.gethostname()}"
 
 
@@ -83,7 +86,7 @@ def audited(catalog: Catalog, action: str, target: str, because: str | None) -> 
 
 
 def entries(catalog: Catalog, since: datetime | None = None) -> list[Entry]:
-    """What was done, newest first; ``since``: begun then or later."""
+    """Return what was done, newest first; ``since``: begun then or later."""
     where: BooleanExpression = AlwaysTrue()
     if since is not None:
         where = GreaterThanOrEqual(term="at", value=since.isoformat())

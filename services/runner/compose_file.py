@@ -74,8 +74,9 @@ class Dependency(_Model):
 
 
 class ProcessSettings(BaseModel):
-    """`x-process`: what differs in the process runner. ``reads``: folders of the checkout that are part of the
-    service's definition, as they are of its image.
+    """`x-process`: what differs in the process runner.
+
+    ``reads``: folders of the checkout that are part of the service's definition, as they are of its image.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -196,7 +197,10 @@ def read(files: Iterable[Path]) -> dict[str, Any]:
 
 
 def _overlaid(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """As in Compose, mappings are merged. (It also adds up some lists, which no file of ours lays over others.)"""
+    """Merge mappings, as Compose does.
+
+    (It also adds up some lists, which no file of ours lays over others.)
+    """
     both = {
         k: _overlaid(below[k], v) for k, v in above.items() if isinstance(v, dict) and isinstance(below.get(k), dict)
     }

@@ -76,8 +76,9 @@ class Launcher:
             return 0
 
     def _digest(self) -> str:
-        """Digest what an image of the service would hold of its own: the files beside its command, and those that it
-        is said to read.
+        """Digest what an image of the service would hold of its own.
+
+        That is the files beside its command, and those that it is said to read.
         """
         digest = hashlib.sha256()
         read = (path for folder in self._service.process.reads for path in (self._checkout.root / folder).rglob("*"))

@@ -49,7 +49,7 @@ class StackReport(_Report):
     @computed_field  # type: ignore[prop-decorator]
     @property
     def memory_bytes(self) -> int:
-        """Of all services."""
+        """The memory of all services."""
         return sum(service.memory_bytes or 0 for service in self.services)
 
     @computed_field  # type: ignore[prop-decorator]

@@ -80,7 +80,7 @@ def reset() -> None:
 
 @contextmanager
 def _errors() -> Iterator[Callable[[], ShopSettings]]:
-    """What can be expected to go wrong becomes one line and exit code 2."""
+    """Turn what can be expected to go wrong into one line and exit code 2."""
     try:
         found = ShopSettings.load()
         yield lambda: found

@@ -53,19 +53,19 @@ def reset(connection: psycopg.Connection) -> None:
 
 
 def is_empty(connection: psycopg.Connection) -> bool:
-    """Whether there are no products: nothing has been loaded."""
+    """Return whether there are no products: nothing has been loaded."""
     return connection.execute("SELECT 1 FROM products LIMIT 1").fetchone() is None
 
 
 def next_history(connection: psycopg.Connection, seed: int) -> History:
-    """The next load's or run's history. Its number is used up, whatever comes of it."""
+    """Return the next load's or run's history. Its number is used up, whatever comes of it."""
     row = connection.execute("SELECT nextval('workload_run')").fetchone()
     assert row is not None
     return History(seed, row[0])
 
 
 def highest_keys(connection: psycopg.Connection) -> dict[str, int]:
-    """The highest key of each table that counts its keys; 0 for an empty one."""
+    """Return the highest key of each table that counts its keys; 0 for an empty one."""
     found = {}
     for table, key in KEYS.items():
         query = sql.SQL("SELECT coalesce(max({}), 0) FROM {}").format(sql.Identifier(key), sql.Identifier(table))

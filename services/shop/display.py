@@ -20,7 +20,7 @@ err = Console(stderr=True, highlight=False)
 
 @contextmanager
 def loading(quiet: bool) -> Iterator[OnRows]:
-    """Shows rows as they are loaded."""
+    """Show rows as they are loaded."""
     if quiet:
         yield lambda _table, _rows: None
         return
@@ -40,7 +40,7 @@ def loading(quiet: bool) -> Iterator[OnRows]:
 
 @contextmanager
 def shopping(quiet: bool) -> Iterator[OnProgress]:
-    """Shows how far a run is."""
+    """Show how far a run is."""
     if quiet:
         yield lambda _progress: None
         return
@@ -63,7 +63,7 @@ def shopping(quiet: bool) -> Iterator[OnProgress]:
 
 
 def print_load(summary: LoadSummary, as_json: bool) -> None:
-    """What was loaded."""
+    """Print what was loaded."""
     if as_json:
         print(summary.model_dump_json())
         return
@@ -72,7 +72,7 @@ def print_load(summary: LoadSummary, as_json: bool) -> None:
 
 
 def print_summary(summary: Summary, as_json: bool) -> None:
-    """What a run did."""
+    """Print what a run did."""
     if as_json:
         print(summary.model_dump_json())
         return

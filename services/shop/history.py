@@ -22,7 +22,7 @@ class History:
     number: int
 
     def stream(self, name: str) -> Random:
-        """The random stream of this name; independent of every other name's."""
+        """Return the random stream of this name; independent of every other name's."""
         return Random(f"{self.seed}/{self.number}/{name}")  # noqa: S311
 
     @property

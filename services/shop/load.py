@@ -96,7 +96,7 @@ class Past:
     taken: dict[str, int]
 
     def blocks(self) -> Iterator[Block]:
-        """What is committed together. Parents come before their children."""
+        """Return what is committed together. Parents come before their children."""
         for ids in self._ids("customers", CUSTOMERS):
             yield [("customers", self._customers(ids)), ("addresses", self._addresses(ids))]
         for ids in self._ids("products", PRODUCTS):

@@ -3,10 +3,10 @@
 from psycopg.conninfo import make_conninfo
 from pydantic import Field, SecretStr
 
-from services.stack.settings import SourceDatabase
+from services.stack.settings import SourceEndpoint
 
 
-class ShopSettings(SourceDatabase):
+class ShopSettings(SourceEndpoint):
     """Where the shop's database is, and how busy the shop is as a service."""
 
     shop_password: SecretStr = Field(min_length=1)

@@ -64,11 +64,11 @@ WHERE mod(customer_id, %(of)s) = %(share)s AND active ORDER BY subscription_id D
 
 
 def read_share(connection: psycopg.Connection, history: History, share: int, of: int, highest: dict[str, int]) -> Share:
-    """The share of connection ``share`` out of ``of``; read before any of them begins. ``highest``: keys in use."""
+    """Return the share of connection ``share`` out of ``of``; read before any begins. ``highest``: keys in use."""
     given = {"share": share, "of": of, "most": REMEMBERED}
 
     def new(table: str) -> Iterator[int]:
-        """Keys above those in use that leave ``share`` as remainder."""
+        """Return keys above those in use that leave ``share`` as remainder."""
         return count(highest[table] + 1 + (share - highest[table] - 1) % of, of)
 
     return Share(

@@ -19,7 +19,7 @@ class Change:
 
 
 def insert(table: str, *row: Any) -> Change:
-    """A whole row, in the order of COLUMNS."""
+    """Return a whole row, in the order of COLUMNS."""
     return Change(table, "insert", INSERT[table], row)
 
 

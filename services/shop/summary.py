@@ -9,8 +9,10 @@ LATE_SECONDS = 0.1
 
 
 class Summary(BaseModel):
-    """A run. ``changes``: committed row changes by table and operation; ``late_share``: of the transactions, those that
-    began more than LATE_SECONDS after their time; ``complete``: nothing of the plan was left undone.
+    """What a run did.
+
+    ``changes``: committed row changes by table and operation; ``late_share``: of the transactions, those that began
+    more than LATE_SECONDS after their time; ``complete``: nothing of the plan was left undone.
     """
 
     model_config = ConfigDict(frozen=True)

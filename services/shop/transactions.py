@@ -13,7 +13,7 @@ from services.shop.statements import Change, insert
 
 @dataclass(frozen=True)
 class Transaction:
-    """``abandoned``: rolled back, so that it leaves nothing."""
+    """What a transaction did. ``abandoned``: rolled back, so that it leaves nothing."""
 
     kind: str
     changes: tuple[Change, ...]
@@ -40,7 +40,7 @@ class Shopper:
         self._kinds = [kind for _, kind in mix]
 
     def next(self) -> Transaction:
-        """The next transaction. What the share lacks, it gets first: customers and products."""
+        """Return the next transaction. What the share lacks, it gets first: customers and products."""
         self._now += timedelta(microseconds=self._random.randrange(1_000, 500_000))
         if not self._share.products:
             return Transaction("new_product", tuple(self._new_product()))
@@ -282,7 +282,7 @@ class Shopper:
         return [Change(table, op, query, (customer,)) for table, op, query in sql.WITHOUT_CUSTOMER]
 
     def _order(self, *statuses: str) -> Order | None:
-        """An order in one of these states, rather a new one; None if a few tries find none."""
+        """Return an order in one of these states, rather a new one; None if a few tries find none."""
         orders = self._share.orders
         for _ in range(8 if orders else 0):
             order = orders[-1 - int(len(orders) * self._random.random() ** 2)]

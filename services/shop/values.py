@@ -72,18 +72,18 @@ LARGE_PROFILE_SHARE = 0.25
 
 
 def full_name(random: Random) -> str:
-    """A first and a last name."""
+    """Return a first and a last name."""
     return f"{random.choice(_FIRST)} {random.choice(_LAST)}"
 
 
 def email(name: str, unique: str) -> str:
-    """An address that no one else has, if ``unique`` is."""
+    """Return an address that no one else has, if ``unique`` is."""
     plain = "".join(c for c in name.lower() if c.isascii() and c.isalpha())
     return f"{plain or 'guest'}.{unique}@example.com"
 
 
 def profile(random: Random) -> str:
-    """A profile as JSON text; some larger than 8 kB, and hardly compressible."""
+    """Return a profile as JSON text; some larger than 8 kB, and hardly compressible."""
     document: dict[str, object] = {
         "locale": random.choice(("de-DE", "fr-FR", "en-GB", "es-ES", "sv-SE", "pl-PL", "zh-CN")),
         "height_cm": random.choice((None, random.randint(150, 205))),
@@ -98,7 +98,7 @@ def profile(random: Random) -> str:
 
 
 def avatar(random: Random) -> bytes | None:
-    """A small picture's bytes, for every fifth customer."""
+    """Return a small picture's bytes, for every fifth customer."""
     return b"\x89PNG\r\n\x1a\n" + random.randbytes(random.randint(64, 600)) if random.random() < 0.2 else None
 
 
@@ -108,7 +108,7 @@ def tags(random: Random) -> list[str]:
 
 
 def birthday(random: Random) -> date | None:
-    """A day in the 20th century or the years after it, sometimes unknown."""
+    """Return a day in the 20th century or the years after it, sometimes unknown."""
     return None if random.random() < 0.1 else date(1930, 1, 1) + timedelta(days=random.randrange(29_000))
 
 
@@ -122,23 +122,23 @@ def address(random: Random) -> tuple[str, str, str, str, float | None, float | N
 
 
 def ship_to(random: Random) -> str:
-    """An address as JSON text."""
+    """Return an address as JSON text."""
     street, city, code, country, *_ = address(random)
     return json.dumps({"street": street, "city": city, "postal_code": code, "country": country}, ensure_ascii=False)
 
 
 def money(random: Random, low: int, high: int) -> Decimal:
-    """An amount between so many cents and so many."""
+    """Return an amount between so many cents and so many."""
     return Decimal(random.randint(low, high)) / 100
 
 
 def product_name(random: Random) -> str:
-    """What a product is called."""
+    """Return what a product is called."""
     return f"{random.choice(_ADJECTIVES)} {random.choice(_NOUNS)}"
 
 
 def categories(random: Random) -> list[str]:
-    """One to three shelves."""
+    """Return one to three shelves."""
     return random.sample(_CATEGORIES, random.randint(1, 3))
 
 
@@ -148,13 +148,13 @@ def sizes(random: Random) -> list[int] | None:
 
 
 def plan(random: Random) -> tuple[str, Decimal]:
-    """A subscription's name and monthly price."""
+    """Return a subscription's name and monthly price."""
     name, monthly = random.choice(_PLANS)
     return name, Decimal(monthly)
 
 
 def answer(random: Random) -> str:
-    """What a payment provider replied, as JSON text."""
+    """Return what a payment provider replied, as JSON text."""
     return json.dumps(
         {"ref": random.randbytes(8).hex(), "risk": round(random.random(), 4), "3ds": random.random() < 0.4}
     )
@@ -169,12 +169,12 @@ def usage(random: Random) -> tuple[str, float, str | None]:
 
 
 def uuid(random: Random) -> UUID:
-    """A random UUID of version 4."""
+    """Return a random UUID of version 4."""
     return UUID(bytes=random.randbytes(16), version=4)
 
 
 def note(
     random: Random, words: Sequence[str] = ("leave", "at", "the", "door", "\n", "please", "£5", "tip")
 ) -> str | None:
-    """What a customer wrote beside an order, mostly nothing."""
+    """Return what a customer wrote beside an order, mostly nothing."""
     return " ".join(random.choices(words, k=random.randint(1, 8))) if random.random() < 0.2 else None

@@ -82,7 +82,7 @@ class _Plan:
     deadline: float | None
 
     def due(self, number: int) -> float | None:
-        """When the connection's transaction of this number is due; None when there is none."""
+        """Return when the connection's transaction of this number is due; None when there is none."""
         overall = number * self.connections + self.connection
         if self.planned is not None and overall >= self.planned:
             return None

@@ -1,1 +1,1 @@
-"""The stack, as every service reaches it: settings, servers, files, errors and progress."""
+"""What every service stands on: settings, how the stack's servers are reached, errors and progress."""

@@ -2,12 +2,12 @@
 
 
 def quote(name: str) -> str:
-    """An identifier. Any name is safe; ValueError on an empty one."""
+    """Return an identifier. Any name is safe; ValueError on an empty one."""
     if not name:
         raise ValueError("an identifier can't be empty")
     return '"' + name.replace('"', '""') + '"'
 
 
 def literal(text: str) -> str:
-    """A text literal."""
+    """Return a text literal."""
     return "'" + text.replace("'", "''") + "'"

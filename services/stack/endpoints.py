@@ -60,5 +60,5 @@ class StackSettings(CapturedSource):
             raise NotConfigured(f"{error}") from None
 
     def namespace(self, schema: str) -> str:
-        """The lake's namespace for a schema of the source."""
+        """Return the lake's namespace for a schema of the source."""
         return self.source_name if schema == "public" else f"{self.source_name}_{schema}"

@@ -1,14 +1,10 @@
 """The lake's side: tables through the REST catalog, pinned at a snapshot, and a DuckDB that can read their files."""
 
-import importlib.util
 import json
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
-from urllib.parse import urlsplit
 
-import duckdb
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, RESTError
 from pyiceberg.table import Table
@@ -18,18 +14,18 @@ from requests.exceptions import RequestException
 from pipelines.lake.names import DEAD_LETTERS, NAMESPACE
 from pipelines.lake.properties import KEY_COLUMNS, SOURCE_SCHEMA, SOURCE_TABLE, TOPIC, WITHHELD
 from pipelines.ledger.entries import Ledger, read_ledger
-from services.stack import duckdb_functions
-from services.stack.duckdb_sql import literal
 from services.stack.endpoints import StackSettings
-from services.verify.errors import Unreachable
+from services.stack.errors import Unreachable
 
 LSN_COLUMN = "_lsn"
 
 
 @dataclass(frozen=True)
 class PinnedTable:
-    """A mirrored table as of one snapshot. ``snapshot_id`` None: it has no rows yet. ``key`` (): it has no key.
-    ``withheld``: columns of the source that its spec keeps it from following, and what isn't followed.
+    """A mirrored table as of one snapshot.
+
+    ``snapshot_id`` None: it has no rows yet. ``key`` (): it has no key. ``withheld``: columns of the source that its
+    spec keeps it from following, and what isn't followed.
     """
 
     namespace: str
@@ -55,7 +51,7 @@ class PinnedTable:
 
 
 def open_catalog(settings: StackSettings) -> Catalog:
-    """The REST catalog, for PyIceberg, with the operator's S3 keys. Raises Unreachable."""
+    """Return the REST catalog, for PyIceberg, with the operator's S3 keys. Raises Unreachable."""
     # PyIceberg warns at every write to a table that says how large its row groups are: it can only count their rows.
     warnings.filterwarnings("ignore", "Parquet writer option", UserWarning)
     try:
@@ -74,7 +70,7 @@ def open_catalog(settings: StackSettings) -> Catalog:
 
 
 def tables(catalog: Catalog, settings: StackSettings) -> Iterator[Table]:
-    """Every table of this source's namespaces. A table dropped meanwhile is left out. Raises Unreachable."""
+    """Return every table of this source's namespaces. A table dropped meanwhile is left out. Raises Unreachable."""
     try:
         for namespace in sorted(catalog.list_namespaces()):
             if namespace[0] != settings.source_name and not namespace[0].startswith(f"{settings.source_name}_"):
@@ -89,7 +85,7 @@ def tables(catalog: Catalog, settings: StackSettings) -> Iterator[Table]:
 
 
 def own_table(catalog: Catalog, name: str) -> Table | None:
-    """A table of the platform itself, or None while there hasn't been anything to keep in it."""
+    """Return a table of the platform itself, or None while there hasn't been anything to keep in it."""
     try:
         return catalog.load_table((NAMESPACE, name))
     except (NoSuchTableError, NoSuchNamespaceError):
@@ -97,12 +93,12 @@ def own_table(catalog: Catalog, name: str) -> Table | None:
 
 
 def dead_letters(catalog: Catalog) -> Table | None:
-    """The table of dead letters, or None while there hasn't been one."""
+    """Return the table of dead letters, or None while there hasn't been one."""
     return own_table(catalog, DEAD_LETTERS)
 
 
 def lineage(table: Table) -> Iterator[LakeSnapshot]:
-    """The table's snapshots from the current one back along its ancestors, as far as they are kept."""
+    """Return the table's snapshots from the current one back along its ancestors, as far as they are kept."""
     snapshot = table.current_snapshot()
     while snapshot is not None:
         yield snapshot
@@ -111,13 +107,13 @@ def lineage(table: Table) -> Iterator[LakeSnapshot]:
 
 
 def ledger_of(table: Table) -> Ledger:
-    """What of its topic the table holds, from the newest snapshot that says so."""
+    """Return what of its topic the table holds, from the newest snapshot that says so."""
     summaries = (snapshot.summary for snapshot in lineage(table))
     return read_ledger(summary.additional_properties for summary in summaries if summary is not None)
 
 
 def pin(table: Table) -> PinnedTable | None:
-    """The table at its current snapshot, or None if it mirrors no source table."""
+    """Return the table at its current snapshot, or None if it mirrors no source table."""
     properties = table.properties
     if SOURCE_TABLE not in properties:
         return None
@@ -130,37 +126,3 @@ def pin(table: Table) -> PinnedTable | None:
         withheld=json.loads(properties.get(WITHHELD, "{}")),
         snapshot_id=None if snapshot is None else snapshot.snapshot_id, state=ledger_of(table), table=table,
     )  # fmt: skip
-
-
-def open_duckdb(settings: StackSettings, directory: Path, memory: str) -> duckdb.DuckDBPyConnection:
-    """DuckDB with the keys to the lake's files; ``memory`` bounds it, and ``directory`` takes what doesn't fit.
-
-    The extension comes from its Python package: nothing is fetched. Secrets stay in this connection's memory.
-    """
-    connection = duckdb.connect(
-        str(directory / "verify.duckdb"),
-        config={
-            "memory_limit": memory, "temp_directory": str(directory / "spill"), "preserve_insertion_order": "false",
-            "threads": "2", "autoinstall_known_extensions": "false", "autoload_known_extensions": "false",
-            "extension_directory": str(directory / "extensions"),
-        },
-    )  # fmt: skip
-    connection.execute(f"LOAD {literal(str(_extension('httpfs', connection)))}")
-    connection.execute("SET TimeZone = 'UTC'")
-    duckdb_functions.register(connection, settings.protection_keys)
-    connection.execute("SET enable_progress_bar = false")
-    endpoint = urlsplit(settings.s3_endpoint)
-    connection.execute(
-        f"CREATE SECRET lake (TYPE s3, KEY_ID {literal(settings.operator_s3_access_key.get_secret_value())},"
-        f" SECRET {literal(settings.operator_s3_secret_key.get_secret_value())}, ENDPOINT {literal(endpoint.netloc)},"
-        f" URL_STYLE 'path', USE_SSL {str(endpoint.scheme == 'https').lower()}, REGION {literal(settings.s3_region)})"
-    )
-    return connection
-
-
-def _extension(name: str, connection: duckdb.DuckDBPyConnection) -> Path:
-    row = connection.execute("PRAGMA version").fetchone()
-    spec = importlib.util.find_spec(f"duckdb_extension_{name}")
-    if row is None or spec is None or spec.origin is None:
-        raise ModuleNotFoundError(f"duckdb-extension-{name}")
-    return Path(spec.origin).parent / "extensions" / str(row[0]) / f"{name}.duckdb_extension"

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import duckdb
 import pyarrow as pa
-from pyiceberg.expressions import BooleanExpression
+from pyiceberg.expressions import AlwaysTrue, BooleanExpression
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.table import Table
 from pyiceberg.table.deletion_vector import deletion_vectors_from_puffin_file
@@ -33,11 +33,11 @@ from pyiceberg.types import (
 )
 
 from services.stack.duckdb_sql import literal
+from services.stack.errors import CannotVerify
 from services.stack.lake import LSN_COLUMN, PinnedTable
-from services.verify.errors import CannotVerify
-from services.verify.ranges import EVERY_FILE
 
 DELETED = "lake_deleted"
+EVERY_FILE = AlwaysTrue()
 
 _DUCKDB_TYPES: dict[type[IcebergType], str] = {
     BooleanType: "BOOLEAN", IntegerType: "INTEGER", LongType: "BIGINT", FloatType: "FLOAT", DoubleType: "DOUBLE",
@@ -47,7 +47,10 @@ _DUCKDB_TYPES: dict[type[IcebergType], str] = {
 
 
 def duckdb_type(kind: IcebergType) -> str:
-    """The DuckDB type of an Iceberg type; for one that has none here, a name that nothing can be compared with."""
+    """Return the DuckDB type of an Iceberg type.
+
+    For one that has none here, a name that nothing can be compared with.
+    """
     if isinstance(kind, DecimalType):
         return f"DECIMAL({kind.precision},{kind.scale})"
     if isinstance(kind, ListType):
@@ -56,7 +59,7 @@ def duckdb_type(kind: IcebergType) -> str:
 
 
 def lake_types(pinned: PinnedTable) -> dict[str, str]:
-    """Column name to DuckDB type."""
+    """Return column name to DuckDB type."""
     return {field.name: duckdb_type(field.field_type) for field in pinned.table.schema().fields}
 
 
@@ -66,7 +69,9 @@ def pinned_rows(
     names: Sequence[str],
     having: BooleanExpression = EVERY_FILE,
 ) -> str:
-    """A DuckDB table expression of the pinned rows: columns ``c0, c1, …`` in the order of ``names``, and ``lsn``.
+    """Return a DuckDB table expression of the pinned rows.
+
+    Its columns are ``c0, c1, …`` in the order of ``names``, and ``lsn``.
 
     ``having``: files that can't hold a row for which this is true are left out; others come whole.
     Raises CannotVerify for a kind of delete file that the mirror never writes.
@@ -94,7 +99,7 @@ def pinned_rows(
 
 
 def count_beyond(connection: duckdb.DuckDBPyConnection, pinned: PinnedTable, lsn: int) -> int:
-    """How many of the pinned rows have a greater log position than ``lsn``."""
+    """Return how many of the pinned rows have a greater log position than ``lsn``."""
     row = connection.execute(
         f"SELECT count(*) FROM {pinned_rows(connection, pinned, [])} WHERE lsn > {lsn:d}"
     ).fetchone()
@@ -102,12 +107,12 @@ def count_beyond(connection: duckdb.DuckDBPyConnection, pinned: PinnedTable, lsn
 
 
 def only(path: str) -> str:
-    """A path as DuckDB's literal of it, in which a table's name may have what it takes for a pattern."""
+    """Return a path as DuckDB's literal of it, in which a table's name may have what it takes for a pattern."""
     return literal(re.sub(r"([*?\[])", r"[\1]", path))
 
 
 def _stage_deleted(connection: duckdb.DuckDBPyConnection, table: Table, files: Sequence[DataFile]) -> None:
-    """The table DELETED: data file and position of each deleted row.
+    """Fill the table DELETED: data file and position of each deleted row.
 
     A Puffin file may also hold a vector which a newer one has replaced. Vectors only grow, so reading both is right.
     """

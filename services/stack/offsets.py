@@ -19,7 +19,9 @@ from pipelines.kafka.client import (
 from pipelines.mirror.awaited_offsets import await_offsets
 from pipelines.mirror.progress import GROUP
 from pipelines.sources.base.database import SourceTopics
-from services.verify.errors import Unreachable
+from services.stack.endpoints import StackSettings
+from services.stack.errors import Unreachable
+from services.stack.source import topics_of
 
 Offsets = dict[TopicPartitionKey, int]
 
@@ -33,25 +35,28 @@ class KafkaOffsets:
         self._group = Consumer(client_config(bootstrap) | {"group.id": GROUP, "enable.auto.commit": False})
 
     def partitions(self, schema_log: bool = False) -> list[TopicPartitionKey]:
-        """Every partition of every captured table's topic, and at will of the topic that tells of schema changes."""
+        """Return every partition of every captured table's topic.
+
+        At will those of the topic that tells of schema changes, too.
+        """
         topics = self._ask(lambda: self._admin.list_topics(timeout=ANSWER_SECONDS).topics)
         names = sorted(n for n in topics if n.startswith(self._prefixes) or (schema_log and n == self._schema_log))
         return [(name, partition) for name in names for partition in sorted(topics[name].partitions)]
 
     def ends(self, partitions: Iterable[TopicPartitionKey]) -> Offsets:
-        """The offset after the last committed one (markers of transactions count as offsets)."""
+        """Return the offset after the last committed one (markers of transactions count as offsets)."""
         return self._list(partitions, LATEST)
 
     def starts(self, partitions: Iterable[TopicPartitionKey]) -> Offsets:
-        """The first offset that is still held."""
+        """Return the first offset that is still held."""
         return self._list(partitions, EARLIEST)
 
     def mirrored(self) -> Offsets:
-        """What the mirror has told: every offset below these is visible in the lake."""
+        """Return what the mirror has told: every offset below these is visible in the lake."""
         return {(tp.topic, tp.partition): tp.offset for tp in self._told()}
 
     def held(self) -> dict[str, str]:
-        """The topics whose tables the mirror can't bring on, and why, as it has told."""
+        """Return the topics whose tables the mirror can't bring on, and why, as it has told."""
         return {tp.topic: tp.metadata for tp in self._told() if tp.metadata}
 
     def want(self, ends: Offsets) -> None:
@@ -75,8 +80,13 @@ class KafkaOffsets:
             raise Unreachable("Kafka", self._bootstrap, reason) from error
 
 
+def kafka(settings: StackSettings) -> KafkaOffsets:
+    """Return the offsets of this source's topics."""
+    return KafkaOffsets(settings.kafka_bootstrap, topics_of(settings))
+
+
 def behind(ends: Offsets, starts: Offsets, mirrored: Offsets) -> Offsets:
-    """Partition to the number of offsets that the lake still lacks; partitions that lack none are left out.
+    """Return partition to the number of offsets that the lake still lacks; partitions that lack none are left out.
 
     A partition that holds nothing needs no position.
     """

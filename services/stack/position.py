@@ -13,13 +13,13 @@ from dataclasses import dataclass, field, replace
 
 from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_exponential
 
-from pipelines.sources.base.database import LogPosition, SourceSession, SourceTopics
-from pipelines.sources.base.errors import NotPrepared, SourceUnavailable
-from pipelines.sources.kinds import source_database, source_topics
+from pipelines.sources.base.database import LogPosition, SourceSession
+from pipelines.sources.base.errors import NotPrepared
 from services.stack.endpoints import StackSettings
-from services.stack.offsets import KafkaOffsets, Offsets, behind
+from services.stack.errors import CannotVerify, NotCaughtUp
+from services.stack.offsets import Offsets, behind, kafka
 from services.stack.progress import OnProgress, Progress, silent
-from services.verify.errors import CannotVerify, NotCaughtUp, Unreachable
+from services.stack.source import connect
 
 HEARTBEAT_EVERY_SECONDS = 5.0
 ASK_EVERY_SECONDS = 5.0
@@ -56,30 +56,12 @@ class Deadline:
         return max(0.0, self.seconds - self.waited)
 
 
-def connect(settings: StackSettings) -> SourceSession:
-    """Open a session with the source. Raises Unreachable."""
-    try:
-        return source_database(settings.source_address).connect()
-    except SourceUnavailable as error:
-        endpoint = f"{settings.source_db_host}:{settings.source_db_port}"
-        raise Unreachable(error.kind, endpoint, error.sentence) from None
-
-
-def topics_of(settings: StackSettings) -> SourceTopics:
-    """Return the names of the source's topics."""
-    return source_topics(settings.source_name, settings.schemas)
-
-
-def kafka(settings: StackSettings) -> KafkaOffsets:
-    """Return the offsets of this source's topics."""
-    return KafkaOffsets(settings.kafka_bootstrap, topics_of(settings))
-
-
 def wait_until_visible(
     settings: StackSettings, timeout: float, on_progress: OnProgress = silent, but_held: bool = False
 ) -> Position:
-    """Return once everything committed in the source before the call is visible in the lake; with ``but_held``, all but
-    that of tables which the mirror holds.
+    """Return once everything committed in the source before the call is visible in the lake.
+
+    With ``but_held``, all but that of tables which the mirror holds.
 
     Raises NotCaughtUp after ``timeout`` seconds, Unreachable when a server doesn't answer.
     """

@@ -1,4 +1,4 @@
-"""Published: what roles are shown of a table, as the lake has it, and how far it is behind."""
+"""What roles are shown of a table, as the lake has it, and how far it is behind."""
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -15,8 +15,10 @@ from services.stack.lake import lineage
 
 @dataclass(frozen=True)
 class Shown:
-    """A role's dataset. ``snapshot_id``: of its table, which it is of; ``behind_seconds``: since when the table has had
-    a commit that the dataset lacks, at least; 0: it lacks none.
+    """A role's dataset.
+
+    ``snapshot_id``: of its table, which it is of; ``behind_seconds``: since when the table has had a commit that the
+    dataset lacks, at least; 0: it lacks none.
     """
 
     role: str
@@ -26,12 +28,12 @@ class Shown:
 
 
 def datasets(catalog: Catalog, namespace: str, name: str) -> list[Table]:
-    """The datasets of a mirrored table."""
+    """Return the datasets of a mirrored table."""
     return [found for found in every(catalog, {namespace}) if found.properties[PUBLISHED_OF] == f"{namespace}.{name}"]
 
 
 def every(catalog: Catalog, namespaces: Collection[str]) -> Iterator[Table]:
-    """All datasets of mirrored tables in these namespaces. One that is dropped meanwhile is left out."""
+    """Return all datasets of mirrored tables in these namespaces. One that is dropped meanwhile is left out."""
     for space, *_ in catalog.list_namespaces():
         if any(space.endswith(f"_{namespace}") for namespace in namespaces):
             for identifier in catalog.list_tables(space):
@@ -49,7 +51,7 @@ def full_name(dataset: Table) -> str:
 
 
 def shown(dataset: Table, table: Table, now: datetime) -> Shown:
-    """How far a dataset is behind its table."""
+    """Return how far a dataset is behind its table."""
     summaries = (s.summary.additional_properties for s in lineage(dataset) if s.summary is not None)
     of = next((summary[PUBLISHED_SNAPSHOT] for summary in summaries if PUBLISHED_SNAPSHOT in summary), None)
     lacking = list(takewhile(lambda snapshot: str(snapshot.snapshot_id) != of, lineage(table)))

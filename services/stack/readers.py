@@ -1,4 +1,4 @@
-"""Readers: the roles that may only read, and what they need for it."""
+"""The roles that may only read, and what they need for it."""
 
 from enum import Enum
 
@@ -8,8 +8,10 @@ from services.stack.settings import ServiceSettings
 
 
 class Role(Enum):
-    """Whose credentials: the operator's, who may everything; an analyst's, who may read every table that is mirrored;
-    or those of who may read what contracts show ``restricted``.
+    """Whose credentials they are.
+
+    The operator's, who may everything; an analyst's, who may read every table that is mirrored; or those of who may
+    read what contracts show ``restricted``.
     """
 
     OPERATOR = "operator"
@@ -37,7 +39,7 @@ class ReaderSettings(ServiceSettings):
 
 
 def reader_endpoints(settings: ReaderSettings, role: Role) -> dict[str, str]:
-    """What a reader is told; the names are those of `lakehouse env`."""
+    """Return what a reader is told; the names are those of `lakehouse env`."""
     access, secret = (getattr(settings, f"{role.value}_s3_{kind}_key") for kind in ("access", "secret"))
     return {
         "catalog_uri": settings.catalog_uri, "warehouse": settings.warehouse, "s3_endpoint": settings.s3_endpoint,

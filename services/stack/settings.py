@@ -39,7 +39,7 @@ class ServiceSettings(BaseSettings):
 
     @classmethod
     def load(cls, env_file: Path | None = None) -> Self:
-        """The settings: the environment first, then `.env` here or in the checkout. Raises NotConfigured."""
+        """Return the settings: the environment first, then `.env` here or in the checkout. Raises NotConfigured."""
         path = env_file or next((p for p in (Path(".env"), CHECKOUT / ".env") if p.is_file()), CHECKOUT / ".env")
         try:
             return cls(_env_file=path)
@@ -52,7 +52,7 @@ class ServiceSettings(BaseSettings):
             ) from None
 
 
-class SourceDatabase(ServiceSettings):
+class SourceEndpoint(ServiceSettings):
     """Where the source's database is."""
 
     source_db_host: str = "127.0.0.1"
@@ -60,7 +60,7 @@ class SourceDatabase(ServiceSettings):
     source_db_name: str = Field(default="shop", min_length=1)
 
 
-class CapturedSource(SourceDatabase):
+class CapturedSource(SourceEndpoint):
     """What of the source is mirrored."""
 
     source_name: str = Field(pattern=r"^[a-z][a-z0-9_]*$")

@@ -16,18 +16,20 @@ from pipelines.sources.base.database import Snapshot, SourceSession
 from pipelines.sources.base.errors import SourceUnreadable
 from pipelines.sources.base.tables import EVERY_KEY, KeyRange, SourceTable
 from services.stack import lake
-from services.stack.offsets import Offsets
-from services.stack.position import Deadline, connect, kafka, topics_of, wait_until_published
+from services.stack.duckdb_session import open_duckdb
+from services.stack.errors import CannotVerify
+from services.stack.offsets import Offsets, kafka
+from services.stack.position import Deadline, wait_until_published
 from services.stack.progress import OnProgress
+from services.stack.records import Decoder
 from services.stack.scratch import scratch
+from services.stack.source import connect, topics_of
 from services.verifier.rounds import Finding, Mark, Seen
 from services.verifier.settings import VerifierSettings
 from services.verify import columns, protected_columns, staging
-from services.verify.errors import CannotVerify
 from services.verify.look import Look, contract_of
 from services.verify.ranges import EVERY_ROW, lake_range
 from services.verify.report import Difference, TableReport
-from services.verify.tail import Decoder
 
 MEMORY = "128MB"
 KEYS = 100
@@ -76,7 +78,7 @@ class _Staged:
 
 
 def look(settings: VerifierSettings, jobs: Sequence[Job], on_progress: OnProgress) -> Iterator[tuple[Job, Outcome]]:
-    """What became of each job; of as many as make up a chunk's number of rows, and at least of the first.
+    """Return what became of each job; of as many as make up a chunk's number of rows, and at least of the first.
 
     Raises the errors of :mod:`services.verify`, the source, PyIceberg, Kafka and DuckDB.
     """
@@ -90,7 +92,7 @@ def look(settings: VerifierSettings, jobs: Sequence[Job], on_progress: OnProgres
     pinned = [(job, _pin(catalog, settings, job.table)) for job in free]
     with (
         scratch(settings.state_dir / "scratch") as directory,
-        closing(lake.open_duckdb(settings, directory, MEMORY)) as connection,
+        closing(open_duckdb(settings, directory, MEMORY)) as connection,
     ):
         outcomes, staged, snapshot = _read_source(settings, connection, pinned, mirrored)
         yield from outcomes
@@ -219,7 +221,7 @@ def _compared(at: Look, chunk: _Staged, number: int) -> Outcome:
 
 
 def _unreadable(error: Exception) -> PutOff:
-    """Only our own messages are told whole: others may hold values of rows."""
+    """Return why a table can't be read. Only our own messages are told whole: others may hold values of rows."""
     return PutOff(str(error) if isinstance(error, CannotVerify) else f"it can't be read: {type(error).__name__}")
 
 

@@ -1,4 +1,4 @@
-"""Healing: what differs is read from the source again, by an incremental snapshot of the ranges that it lies in."""
+"""Healing: reads what differs from the source again, by an incremental snapshot of the ranges that it lies in."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ from pipelines.sources.base.database import SourceSession
 from pipelines.sources.base.tables import EVERY_KEY, KeyRange, SourceTable
 from services.stack.endpoints import StackSettings
 from services.stack.lake import open_catalog
-from services.stack.position import connect
+from services.stack.source import connect
 from services.verifier import record
 from services.verifier.rounds import Finding
 
@@ -17,8 +17,10 @@ MENDED = {"differs", "missing"}
 
 @dataclass
 class Healing:
-    """What was done for a table. ``asked``: ranges that are read again. ``left``: keys to the kind of difference that
-    this doesn't mend; ``problems``: nor these.
+    """What was done for a table.
+
+    ``asked``: ranges that are read again. ``left``: keys to the kind of difference that this doesn't mend;
+    ``problems``: nor these.
     """
 
     table: str
@@ -28,8 +30,10 @@ class Healing:
 
 
 def heal(settings: StackSettings, names: Iterable[str] = ()) -> list[Healing]:
-    """Have every range of the named tables (all, if none is named) read again in which the verifier has confirmed a
-    difference. Raises CannotVerify for a name that it doesn't know, Unreachable, SourceError and PyIceberg's errors.
+    """Have every range of the named tables read again in which the verifier has confirmed a difference.
+
+    All tables, if none is named. Raises CannotVerify for a name that it doesn't know, Unreachable, SourceError and
+    PyIceberg's errors.
     """
     chosen = [state for state in record.named(record.read(open_catalog(settings)), names) if state.confirmed]
     with connect(settings) as source:

@@ -17,7 +17,7 @@ def write(directory: Path, states: dict[str, TableState]) -> None:
 
 
 def read(directory: Path) -> dict[str, TableState] | None:
-    """What was last written; None: nothing, or by a release that wrote it otherwise."""
+    """Return what was last written; None: nothing, or by a release that wrote it otherwise."""
     try:
         return _STATES.validate_json((directory / PROGRESS).read_bytes())
     except (OSError, ValidationError):

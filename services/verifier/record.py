@@ -19,9 +19,9 @@ from pyiceberg.types import LongType, NestedField, StringType, TimestamptzType
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
 from pipelines.lake.names import NAMESPACE, VERIFICATION
+from services.stack.errors import CannotVerify
 from services.stack.lake import own_table
 from services.verifier.rounds import Finding, Mark, TableState
-from services.verify.errors import CannotVerify
 
 SNAPSHOTS = 40
 
@@ -60,14 +60,14 @@ def forget_older(table: Table) -> int:
 
 
 def read(catalog: Catalog) -> list[TableState]:
-    """What was last written: without the round that was under way."""
+    """Return what was last written: without the round that was under way."""
     table = own_table(catalog, VERIFICATION)
     rows: list[Row] = [] if table is None else table.scan().to_arrow().to_pylist()
     return [state(row) for row in sorted(rows, key=lambda row: row["table"])]
 
 
 def row(state: TableState) -> Row:
-    """The table's row."""
+    """Return the table's row."""
     verified = state.verified
     return {
         "table": state.table,
@@ -82,7 +82,7 @@ def row(state: TableState) -> Row:
 
 
 def state(row: Row) -> TableState:
-    """The state that a row tells."""
+    """Return the state that a row tells."""
     at: datetime | None = row["verified_at"]
     verified = at and Mark(lsn=row["verified_through"], at=at, snapshot_id=row["snapshot_id"])
     findings = tuple(
@@ -118,7 +118,9 @@ def _files(table: Table, snapshots: Iterable[Snapshot]) -> set[str]:
 
 
 def named(states: Iterable[TableState], names: Iterable[str]) -> list[TableState]:
-    """Those of ``states`` that are called ``table`` (in the schema public) or ``schema.table``; all, if none is named.
+    """Return the states of the named tables; all, if none is named.
+
+    A name is ``table`` (in the schema public) or ``schema.table``.
 
     Raises CannotVerify for a name that no table has.
     """

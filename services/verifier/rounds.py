@@ -28,9 +28,10 @@ class Mark(_Model):
 
 
 class Seen(_Model):
-    """What a look at a range of keys found. ``keys``: the first few differing keys to the kind of difference, ``more``
-    how many rows differ besides: all, in a table without a key. ``ends``: partition to the end of the table's topic at
-    that position.
+    """What a look at a range of keys found.
+
+    ``keys``: the first few differing keys to the kind of difference, ``more`` how many rows differ besides: all, in a
+    table without a key. ``ends``: partition to the end of the table's topic at that position.
     """
 
     after: Key | None
@@ -70,14 +71,16 @@ class Finding(_Model):
         return len(self.keys) + self.more
 
     def due_at(self, again: timedelta, longest: timedelta) -> datetime:
-        """When to look at it again: the older it is, the later."""
+        """Return when to look at it again: the older it is, the later."""
         return self.looked_at + min(again * (1 << self.confirmed), max(again, longest))
 
 
 class TableState(_Model):
-    """``key``: the key's columns with their types; another key begins another round. ``begun``: where the round under
-    way began, ``cursor`` the last key it has compared, ``rows`` how many; ``walked``: it has reached the end.
-    ``verified``: where the last round began that found no difference. ``not_before``: when it may be looked at again,
+    """Where the verifier stands with a table.
+
+    ``key``: the key's columns with their types; another key begins another round. ``begun``: where the round under way
+    began, ``cursor`` the last key it has compared, ``rows`` how many; ``walked``: it has reached the end. ``verified``:
+    where the last round began that found no difference. ``not_before``: when it may be looked at again,
     ``not_compared`` why it can't be now.
     """
 
@@ -105,7 +108,7 @@ class TableState(_Model):
         return sum(finding.count + len(finding.problems) for finding in self.confirmed)
 
     def of_key(self, key: tuple[str, ...]) -> "TableState":
-        """The state for a table with this key: if it had another, its round begins anew."""
+        """Return the state for a table with this key: if it had another, its round begins anew."""
         if key == self.key:
             return self
         if not self.key:
@@ -113,7 +116,7 @@ class TableState(_Model):
         return self.model_copy(update={"key": key, **_NO_ROUND, "findings": (), "ended_at": None})
 
     def walk_due(self, now: datetime, pause: timedelta) -> bool:
-        """Whether the next chunk is to be compared."""
+        """Return whether the next chunk is to be compared."""
         if len(self.findings) >= MOST_FINDINGS or self._rests(now):
             return False
         if self.begun is not None:
@@ -125,7 +128,7 @@ class TableState(_Model):
     def again_due(
         self, now: datetime, again: timedelta, longest: timedelta, held: dict[int, int]
     ) -> tuple[Finding, ...]:
-        """What is to be looked at again. ``held``: partition to the end of what the lake holds of the topic."""
+        """Return what is to be looked at again. ``held``: partition to the end of what the lake holds of the topic."""
         return tuple(
             finding
             for finding in self.findings
@@ -135,7 +138,7 @@ class TableState(_Model):
         )
 
     def walk(self, seen: Seen, now: datetime) -> "TableState":
-        """After a look at the round's next chunk."""
+        """Return the state after a look at the round's next chunk."""
         known = {key for finding in self.findings for key in finding.keys}
         told = {problem for finding in self.findings for problem in finding.problems}
         fresh = _finding(seen, known, told, now)
@@ -148,7 +151,7 @@ class TableState(_Model):
         )._settled(now)  # fmt: skip
 
     def again(self, finding: Finding, seen: Seen, now: datetime) -> "TableState":
-        """After another look at the keys of ``finding``."""
+        """Return the state after another look at the keys of ``finding``."""
         others = tuple(other for other in self.findings if other != finding)
         if finding.more:
             keys = seen.keys
@@ -167,12 +170,12 @@ class TableState(_Model):
         return self.model_copy(update={"findings": findings, "looked_at": now, "not_compared": None})._settled(now)
 
     def leave_out(self, reason: str, now: datetime) -> "TableState":
-        """The table can't be compared this way; it is looked at again in the next round."""
+        """Return the state of a table that can't be compared this way; it is looked at again in the next round."""
         update = {**_NO_ROUND, "findings": (), "not_compared": reason, "ended_at": now, "looked_at": now}
         return self.model_copy(update=update)
 
     def put_off(self, reason: str, now: datetime, again: timedelta) -> "TableState":
-        """Nothing could be said at this position."""
+        """Return the state of a table of which nothing could be said at this position."""
         update = {"not_compared": reason, "looked_at": now, "not_before": now + again}
         return self.model_copy(update=update)
 
@@ -190,7 +193,7 @@ _NO_ROUND = {"begun": None, "cursor": None, "walked": False, "rows": 0}
 
 
 def _finding(seen: Seen, known: set[str], told: set[str], now: datetime) -> Finding | None:
-    """What of ``seen`` isn't known yet."""
+    """Return what of ``seen`` isn't known yet."""
     keys = {key: kind for key, kind in seen.keys.items() if key not in known}
     problems = tuple(problem for problem in seen.problems if problem not in told)
     if not (keys or seen.more or problems):

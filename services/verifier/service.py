@@ -15,9 +15,9 @@ from pipelines.sources.base.errors import SourceError
 from pipelines.sources.base.tables import KeyRange, SourceTable
 from services.stack.errors import LakehouseError
 from services.stack.lake import open_catalog
-from services.stack.offsets import Offsets
-from services.stack.position import connect, kafka, topics_of
+from services.stack.offsets import Offsets, kafka
 from services.stack.progress import Progress
+from services.stack.source import connect, topics_of
 from services.stack.stopping import Stop
 from services.verifier import progress, record
 from services.verifier.chunks import Job, NotCovered, Outcome, PutOff, look
@@ -97,7 +97,7 @@ class Verifier:
             progress.touch(self.settings.state_dir)
 
     def _know(self, tables: list[SourceTable]) -> None:
-        """A state for each captured table, and none for others."""
+        """Keep a state for each captured table, and none for others."""
         states = {}
         for table in tables:
             kinds = {column.name: column.declared for column in table.columns}
@@ -107,7 +107,10 @@ class Verifier:
         self.states = states
 
     def _due(self, tables: list[SourceTable], mirrored: Offsets) -> Iterator[Job]:
-        """What is to be looked at: differences again, then the next chunk of each table, the longest not seen first."""
+        """Yield what is to be looked at: differences again, then the next chunk of each table.
+
+        The table that was not looked at for longest comes first.
+        """
         now, settings = datetime.now(UTC), self.settings
         for table in tables:
             topic = topics_of(settings).topic(table.schema, table.name)
@@ -164,7 +167,7 @@ class Verifier:
             self.recorded, self.recorded_at = rows, time.monotonic()
 
     def _until_due(self) -> float:
-        """Seconds until something is due."""
+        """Return seconds until something is due."""
         now = datetime.now(UTC)
         ends = [s.ended_at + self.settings.pause for s in self.states.values() if s.ended_at is not None]
         ends += [f.due_at(self.settings.again, self.settings.pause) for s in self.states.values() for f in s.findings]
@@ -184,7 +187,7 @@ class Verifier:
 
 
 def _same(finding: Finding, known: Finding) -> bool:
-    """Whether ``finding`` tells nothing that ``known`` hasn't told."""
+    """Return whether ``finding`` tells nothing that ``known`` hasn't told."""
     return (
         finding.within == known.within
         and finding.keys.keys() <= known.keys.keys()

@@ -26,14 +26,14 @@ class VerifierSettings(StackSettings):
 
     @property
     def pause(self) -> timedelta:
-        """Between two rounds of a table."""
+        """The time between two rounds of a table."""
         return timedelta(seconds=self.verifier_pause_seconds)
 
     @property
     def again(self) -> timedelta:
-        """Between two looks at a difference."""
+        """The time between two looks at a difference."""
         return timedelta(seconds=self.verifier_again_seconds)
 
     def rest(self, rows: int, seconds: float) -> float:
-        """Seconds to rest after a look that took ``seconds`` and read ``rows``, by both bounds."""
+        """Return seconds to rest after a look that took ``seconds`` and read ``rows``, by both bounds."""
         return max(rows / self.verifier_rows_per_second - seconds, seconds / self.verifier_share - seconds)

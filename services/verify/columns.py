@@ -16,8 +16,10 @@ _MAY_NOT_FIT = ("DECIMAL", "DATE", "TIMESTAMP", "FLOAT", "DOUBLE")
 
 @dataclass(frozen=True)
 class ComparedColumn:
-    """A column on both sides. ``kind``: the DuckDB type of the source's values; ``lake_kind`` that of the lake's.
-    ``promised``: what its contract says of it, if it says that a value which breaks a promise is null in the lake.
+    """A column on both sides.
+
+    ``kind``: the DuckDB type of the source's values; ``lake_kind`` that of the lake's. ``promised``: what its contract
+    says of it, if it says that a value which breaks a promise is null in the lake.
     """
 
     source: TableColumn
@@ -36,19 +38,19 @@ class ComparedColumn:
         return self.lake_kind
 
     def arrived(self, value: str) -> str:
-        """DuckDB's expression for a value of the topic; null where the lake's type can't hold it."""
+        """Return DuckDB's expression for a value of the topic; null where the lake's type can't hold it."""
         return f"TRY_CAST({value} AS {self.lake_kind})"
 
     def stored(self, value: str) -> str:
-        """DuckDB's expression for a value of the lake, as it is compared."""
+        """Return DuckDB's expression for a value of the lake, as it is compared."""
         return value
 
     def named(self, text: str) -> str:
-        """DuckDB's expression for what is shown of a text that the type can't hold."""
+        """Return DuckDB's expression for what is shown of a text that the type can't hold."""
         return text
 
     def parsed(self, text: str) -> str:
-        """DuckDB's expression for the value of the canonical text ``text``; null where the type can't hold it."""
+        """Return DuckDB's expression for the value of a canonical text; null where the type can't hold it."""
         if self.source.is_array:
             items = f"from_json({text}, '[\"VARCHAR\"]')"
             if self.kind == "BLOB[]":
@@ -62,8 +64,9 @@ class ComparedColumn:
         return text if self.kind == "VARCHAR" else f"TRY_CAST({text} AS {self.kind})"
 
     def unfit(self, text: str) -> str | None:
-        """DuckDB's condition for "``kind`` can't hold this text" (NaN in a numeric, a list of lists); None if it always
-        can.
+        """Return DuckDB's condition for "``kind`` can't hold this text"; None if it always can.
+
+        Such are NaN in a numeric, and a list of lists.
         """
         if self.source.is_array:
             # A failed cast of a list nulls its elements, not the list.
@@ -72,7 +75,10 @@ class ComparedColumn:
         return f"({self.parsed(text)}) IS NULL" if self.kind.startswith(_MAY_NOT_FIT) else None
 
     def differs(self, source: str, lake: str) -> str:
-        """DuckDB's expression for "these two aren't the same value": null equals null, NaN equals NaN, 0 isn't -0."""
+        """Return DuckDB's expression for "these two aren't the same value".
+
+        Null equals null, NaN equals NaN, 0 isn't -0.
+        """
         if self.kind in ("FLOAT[]", "DOUBLE[]"):
             return f"CAST({source} AS VARCHAR) IS DISTINCT FROM CAST({lake} AS VARCHAR)"
         if self.source.base == "hstore":
@@ -85,14 +91,14 @@ class ComparedColumn:
         return plain
 
     def grouped(self, value: str) -> str:
-        """An expression that is equal for equal values only, to group by."""
+        """Return an expression that is equal for equal values only, to group by."""
         if self.source.base == "hstore":
             return hstore.pairs(value)
         value = value if self.promised is None else self.kept(value)
         return f"CAST({value} AS VARCHAR)" if self.kind.startswith(("FLOAT", "DOUBLE")) else value
 
     def kept(self, value: str) -> str:
-        """DuckDB's expression for ``value`` where it keeps what is promised, and else null."""
+        """Return DuckDB's expression for ``value`` where it keeps what is promised, and else null."""
         assert self.promised is not None
         return f"({kept(value, conditions(self.promised, value, DUCKDB).values())})"
 

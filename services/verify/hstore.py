@@ -5,7 +5,10 @@ _PAIR = f"({_QUOTED})=>({_QUOTED}|NULL)"
 
 
 def pairs(text: str) -> str:
-    """DuckDB's expression for the sorted pairs of the hstore ``text``, either as PostgreSQL prints it or as JSON."""
+    """Return DuckDB's expression for the sorted pairs of the hstore ``text``.
+
+    Either as PostgreSQL prints it or as JSON.
+    """
     keys, values = (f"regexp_extract_all({text}, '{_PAIR}', {group}, 's')" for group in (1, 2))
     value = f"CASE WHEN p[2] <> 'NULL' THEN {_unquoted('p[2]')} END"
     printed = f"list_transform(list_zip({keys}, {values}), lambda p: {{'key': {_unquoted('p[1]')}, 'value': {value}}})"

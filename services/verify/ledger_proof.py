@@ -12,14 +12,16 @@ from pipelines.lake.names import DEAD_LETTER_ACTIONS
 from pipelines.ledger.entries import Counts, add_up, commit_entries, ledger_problems
 from services.stack import lake
 from services.stack.endpoints import StackSettings
+from services.stack.errors import CannotVerify
 from services.stack.progress import OnProgress, Progress, silent
-from services.verify.errors import CannotVerify
 
 
 @dataclass
 class TableHistory:
-    """One table. ``complete``: its history is kept from the first commit on, so that its offsets must begin at 0, or a
-    later commit's total tells what is expired of it.
+    """One table's history, as its commits tell it.
+
+    ``complete``: its history is kept from the first commit on, so that its offsets must begin at 0, or a later commit's
+    total tells what is expired of it.
 
     ``offsets``: how many its commits account for, of which Kafka ``lost`` some before they were read (a resync made up
     for them); what of the others is neither in ``counts`` nor in ``uncounted`` commits is a marker of a transaction.
@@ -43,15 +45,16 @@ class TableHistory:
         return self.offsets - self.lost - self.counts.records
 
     def to_json(self) -> dict[str, Any]:
-        """The history as plain data."""
+        """Return the history as plain data."""
         return {**asdict(self), "markers": self.markers, "whole": not self.problems}
 
 
 def histories(
     settings: StackSettings, names: Iterable[str] = (), on_progress: OnProgress = silent
 ) -> list[TableHistory]:
-    """The history of every mirrored table, or of those named ``table`` or ``schema.table``. Raises Unreachable, and
-    CannotVerify for a name that no table has.
+    """Return the history of every mirrored table, or of those named.
+
+    A name is ``table`` or ``schema.table``. Raises Unreachable, and CannotVerify for a name that no table has.
     """
     catalog = lake.open_catalog(settings)
     wanted, found = set(names), []
@@ -89,7 +92,10 @@ def _history(table: Table, pinned: lake.PinnedTable, letters: list[Table]) -> Ta
 
 
 def _count(letters: list[Table], topic: str, covered: dict[int, tuple[int, int]]) -> int:
-    """How many letters there are of these offsets: in their table, or taken out of it because their row was erased."""
+    """Return how many letters there are of these offsets.
+
+    They are in their table, or were taken out of it because their row was erased.
+    """
     found: set[tuple[int, int]] = set()
     for table in letters:
         condition: BooleanExpression = EqualTo(term="topic", value=topic)

@@ -14,16 +14,17 @@ from services.stack.endpoints import StackSettings
 from services.stack.offsets import Offsets
 from services.stack.position import Position
 from services.stack.progress import OnProgress, Progress
+from services.stack.records import Decoder, read_range
 from services.verify import compare, staging
 from services.verify.columns import Plan
 from services.verify.overlay import Overlay, fold
 from services.verify.ranges import EVERY_ROW, LakeRange
 from services.verify.report import TableReport
-from services.verify.tail import Decoder, Tail, read_range
+from services.verify.tail import Tail
 
 
 def contract_of(pinned: lake.PinnedTable) -> Contract | None:
-    """The table's contract, as it was when the process first asked for one. Raises ContractError."""
+    """Return the table's contract, as it was when the process first asked for one. Raises ContractError."""
     return _contracts().get((pinned.schema, pinned.source_table))
 
 
@@ -34,8 +35,10 @@ def _contracts() -> Mapping[tuple[str, str], Contract]:
 
 @dataclass
 class Look:
-    """An agreed position. ``snapshot``: what of the source it holds. ``reached``: how far the topics reached once they
-    held all of that. ``mirrored``: what was in the lake before its tables were looked up.
+    """An agreed position, and what it takes to compare there.
+
+    ``snapshot``: what of the source it holds. ``reached``: how far the topics reached once they held all of that.
+    ``mirrored``: what was in the lake before its tables were looked up.
     """
 
     settings: StackSettings
@@ -47,7 +50,7 @@ class Look:
     on_progress: OnProgress
 
     def tail_ranges(self, pinned: lake.PinnedTable) -> dict[int, tuple[int, int]]:
-        """Partition to the offsets of the table's topic between its snapshot and the position."""
+        """Return partition to the offsets of the table's topic between its snapshot and the position."""
         starts = self.reached.starts
         return {
             partition: (pinned.state.positions.get(partition, starts.get((topic, partition), 0)), end)
@@ -56,7 +59,10 @@ class Look:
         }
 
     def overlay(self, pinned: lake.PinnedTable, report: TableReport) -> Overlay | None:
-        """What the position has and the snapshot hasn't, or None if the table was truncated after the position."""
+        """Return what the position has and the snapshot hasn't.
+
+        None, if the table was truncated after the position.
+        """
         ranges = self.tail_ranges(pinned)
         offsets = sum(max(0, end - start) for start, end in ranges.values())
         self.on_progress(Progress(report.table, "reading the tail", 0, offsets))

@@ -51,8 +51,10 @@ class Last:
 
 @dataclass
 class Overlay:
-    """What to lay over a snapshot: the last state of each changed key, without keys the rows that were added and those
-    that were removed, and what a truncate cleared.
+    """What to lay over a snapshot.
+
+    The last state of each changed key, without keys the rows that were added and those that were removed, and what a
+    truncate cleared.
 
     ``truncated_lsn``: rows of the snapshot with a smaller log sequence number are gone.
     """
@@ -63,16 +65,16 @@ class Overlay:
     truncated_lsn: int | None = None
 
     def standing(self, rows: Iterable[tuple[int, Mapping[str, Any]]]) -> list[Mapping[str, Any]]:
-        """Those of the ``added`` or ``removed`` rows that no truncate has made void."""
+        """Return the ``added`` or ``removed`` rows that no truncate has made void."""
         return [row for lsn, row in rows if not self.cleared(lsn)]
 
     def cleared(self, lsn: int) -> bool:
-        """Whether a truncate came after the event at ``lsn``."""
+        """Return whether a truncate came after the event at ``lsn``."""
         return self.truncated_lsn is not None and lsn < self.truncated_lsn
 
 
 def fold(changes: Iterable[Change], keyless: bool = False, truncated_lsn: int | None = None) -> Overlay:
-    """The overlay of ``changes``, in any order that keeps the order of offsets within each partition.
+    """Return the overlay of ``changes``, in any order that keeps the order of offsets within each partition.
 
     ``truncated_lsn``: of a truncate that the snapshot already holds.
     """

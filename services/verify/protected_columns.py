@@ -1,5 +1,7 @@
-"""Columns that the lake has protected (pipelines.protection.columns), compared all the same: what was done to a value
-on its way is done to the source's here, so that both sides hold the same, and neither the value itself.
+"""Columns that the lake has protected, compared all the same.
+
+What was done to a value on its way (:mod:`pipelines.protection.columns`) is done to the source's here, so that both
+sides hold the same, and neither the value itself.
 
 Of an encrypted one, which is another each time, both sides are the hash of what it was.
 """
@@ -28,7 +30,10 @@ _MADE = {"hash": HASH, "tokenise": TOKEN, "mask": MASK, "encrypt": HASH}
 
 @dataclass(frozen=True)
 class ProtectedColumn(ComparedColumn):
-    """``raw``: the column as it would be compared if nothing were protected; ``how``: what is done to its values."""
+    """A column that the lake has protected.
+
+    ``raw``: the column as it would be compared if nothing were protected; ``how``: what is done to its values.
+    """
 
     raw: ComparedColumn | None = None
     how: ColumnProtection | None = None
@@ -39,29 +44,29 @@ class ProtectedColumn(ComparedColumn):
         return self._raw.kind
 
     def parsed(self, text: str) -> str:
-        """As the lake shall have it."""
+        """Return DuckDB's expression for the value of a text, as the lake shall have it."""
         return self._made(self._raw.parsed(text))
 
     def unfit(self, text: str) -> str | None:
-        """As of any column."""
+        """Return DuckDB's condition for "the type can't hold this text"; None if it always can."""
         return self._raw.unfit(text)
 
     def named(self, text: str) -> str:
-        """Only that there is one."""
+        """Return DuckDB's expression for what is shown of a text: only that there is one."""
         return f"regexp_replace({text}, '^.*$', '(protected)', 's')"
 
     def arrived(self, value: str) -> str:
-        """A value of the topic as the lake shall have it."""
+        """Return DuckDB's expression for a value of the topic, as the lake shall have it."""
         return self._made(f"TRY_CAST({value} AS {self._raw.kind})")
 
     def stored(self, value: str) -> str:
-        """A value of the lake as it is compared."""
+        """Return DuckDB's expression for a value of the lake, as it is compared."""
         if self._how.how == "encrypt":
             return f"{READ}({value}, {literal(self._how.place or '')})"
         return f"CAST({value} AS VARCHAR)"
 
     def differs(self, source: str, lake: str) -> str:
-        """Whether they aren't the same; what is null by contract may also be as it was before the contract."""
+        """Return whether they aren't the same; what is null by contract may also be as it was before the contract."""
         plain = f"{source} IS DISTINCT FROM {lake}"
         if self._raw.promised is None:
             return plain
@@ -69,7 +74,7 @@ class ProtectedColumn(ComparedColumn):
         return f"({plain} AND NOT (starts_with(coalesce({source}, ''), {literal(NULLED)}) AND ({allowed})))"
 
     def grouped(self, value: str) -> str:
-        """As the lake shall have it."""
+        """Return an expression to group by, as the lake shall have the value."""
         if self._raw.promised is None:
             return value
         return f"CASE WHEN NOT starts_with({value}, {literal(NULLED)}) THEN {value} END"
@@ -94,7 +99,10 @@ class ProtectedColumn(ComparedColumn):
 
 
 def plan(table: SourceTable, pinned: PinnedTable, contract: Contract | None, keys: ProtectionKeys | None) -> Plan:
-    """As :func:`services.verify.columns.plan`, with the columns that are protected; ``keys``: None: there are none."""
+    """Match the source's columns with the lake's, as :func:`services.verify.columns.plan`, with protected ones.
+
+    ``keys``: None: there are none.
+    """
     has = column_protections(pinned.table.properties)
     types = {name: _kind(has[name].type, kind) if name in has else kind
              for name, kind in lake_files.lake_types(pinned).items()}  # fmt: skip
@@ -111,7 +119,10 @@ def plan(table: SourceTable, pinned: PinnedTable, contract: Contract | None, key
 
 
 def text_of(value: str, kind: str) -> str:
-    """DuckDB's expression for the canonical text, as :func:`pipelines.protection.functions.text_of` has it in Spark."""
+    """Return DuckDB's expression for the canonical text of a value.
+
+    As :func:`pipelines.protection.functions.text_of` has it in Spark.
+    """
     match kind:
         case "BLOB":
             return f"lower(hex({value}))"

@@ -3,20 +3,23 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, GreaterThanOrEqual, LessThanOrEqual
+from pyiceberg.expressions import And, BooleanExpression, GreaterThanOrEqual, LessThanOrEqual
 
 from pipelines.sources.base.tables import Key, KeyRange
 from services.stack.duckdb_sql import literal
+from services.stack.lake_files import EVERY_FILE
 from services.verify.columns import ComparedColumn
 
 # Not uuid: writers don't agree on the order of its bounds (decision 008).
 _PRUNABLE = {"INTEGER": int, "BIGINT": int, "VARCHAR": str}
-EVERY_FILE = AlwaysTrue()
 
 
 @dataclass(frozen=True)
 class LakeRange:
-    """``rows``: DuckDB's condition on the columns ``c0, c1, …``. ``files``: PyIceberg's, for what a scan plans."""
+    """A range of keys on the lake's side.
+
+    ``rows``: DuckDB's condition on the columns ``c0, c1, …``. ``files``: PyIceberg's, for what a scan plans.
+    """
 
     rows: str = "true"
     files: BooleanExpression = EVERY_FILE
@@ -26,7 +29,7 @@ EVERY_ROW = LakeRange()
 
 
 def lake_range(within: KeyRange, key: Sequence[str], columns: Sequence[ComparedColumn]) -> LakeRange:
-    """The rows whose ``key`` (its columns in the order of the range's texts) lies in ``within``."""
+    """Return the rows whose ``key`` (its columns in the order of the range's texts) lies in ``within``."""
     at = {column.name: (f"c{i}", column) for i, column in enumerate(columns)}
     parts = [at[name] for name in key]
     rows = [_beyond(parts, bound, sign) for bound, sign in ((within.after, ">"), (within.upto, "<")) if bound]
@@ -34,7 +37,10 @@ def lake_range(within: KeyRange, key: Sequence[str], columns: Sequence[ComparedC
 
 
 def _beyond(parts: Sequence[tuple[str, ComparedColumn]], bound: Key, sign: str) -> str:
-    """Column by column. The first is also bounded by itself, by which a reader of Parquet leaves out row groups."""
+    """Compare column by column.
+
+    The first is also bounded by itself, by which a reader of Parquet leaves out row groups.
+    """
     values = [column.parsed(literal(text)) for (_, column), text in zip(parts, bound, strict=True)]
     condition = "false" if sign == ">" else "true"
     for (name, _), value in reversed(list(zip(parts, values, strict=True))):

@@ -22,8 +22,10 @@ class Difference:
 
 @dataclass
 class TableReport:
-    """One table. ``position``: partition to the offset up to which its snapshot held the topic; ``tail_events``: those
-    laid over it to reach the agreed position.
+    """What was found of one table.
+
+    ``position``: partition to the offset up to which its snapshot held the topic; ``tail_events``: those laid over it
+    to reach the agreed position.
     """
 
     table: str
@@ -67,7 +69,7 @@ class Report:
         return all(table.equal for table in self.tables)
 
     def to_json(self) -> dict[str, Any]:
-        """The report as plain data."""
+        """Return the report as plain data."""
         plain = asdict(self)
         for table, data in zip(self.tables, plain["tables"], strict=True):
             data["equal"] = table.equal

@@ -11,11 +11,11 @@ import duckdb
 import pyarrow as pa
 
 from services.stack.duckdb_sql import literal
+from services.stack.errors import CannotVerify
 from services.stack.lake import PinnedTable
 from services.stack.lake_files import pinned_rows
 from services.verify.arrow_types import arrow_type
 from services.verify.columns import ComparedColumn
-from services.verify.errors import CannotVerify
 from services.verify.overlay import Key, Last, Overlay
 from services.verify.ranges import EVERY_ROW, LakeRange
 
@@ -144,7 +144,7 @@ def _stage_tail(
     keys: Sequence[int],
     rows: Sequence[_TailRow],
 ) -> None:
-    """The table TAIL: neutral values with the lake's types, ``base`` key, ``kept`` names, and ``gone``."""
+    """Fill the table TAIL: neutral values with the lake's types, ``base`` key, ``kept`` names, and ``gone``."""
     kinds = [(f"c{i}", column.lake_kind, column.name) for i, column in enumerate(columns)]
     bases = [(f"base{i}", columns[i].lake_kind, columns[i].name) for i in keys]
     definitions = ", ".join(f"{alias} {kind}" for alias, kind, _ in [*kinds, *bases])

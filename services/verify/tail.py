@@ -7,34 +7,15 @@ from typing import Any
 
 from confluent_kafka import Message
 
-from pipelines.errors import RetryBatch, StopPipeline
-from pipelines.kafka import avro, client
 from pipelines.kafka.avro import Undecodable
-from pipelines.kafka.registry import SchemaRegistry
 from pipelines.sources.base.database import Snapshot, SourceEvents
-from pipelines.sources.debezium.names import column_names
+from pipelines.sources.debezium.names import OLD_KEY_HEADER, column_names
 from pipelines.sources.debezium.values import is_unavailable, row_fields
 from pipelines.sources.kinds import source_events
-from services.verify.errors import CannotVerify, Unreachable
+from services.stack.records import Decoder
 from services.verify.overlay import Change
 
-OLD_KEY_HEADER = "__debezium.oldkey"
 Record = Mapping[str, Any]
-
-
-class Decoder(avro.Decoder):
-    """Confluent's wire format to Python values and the writer's schema."""
-
-    def __init__(self, registry_url: str) -> None:
-        super().__init__(SchemaRegistry(registry_url))
-        self._url = registry_url
-
-    def decode(self, data: bytes) -> tuple[Any, dict[str, Any]]:
-        """The value, and its writer schema as JSON. Raises Undecodable, or Unreachable without a registry."""
-        try:
-            return super().decode(data)
-        except RetryBatch as error:
-            raise Unreachable("The schema registry", self._url, error) from error
 
 
 @dataclass
@@ -61,7 +42,7 @@ class Tail:
     events: SourceEvents = field(default_factory=source_events)
 
     def changes(self, messages: Iterator[Message]) -> Iterator[Change]:
-        """The changes that the agreed position holds."""
+        """Return the changes that the agreed position holds."""
         for message in messages:
             self.read += 1
             self.passed += (message.offset() or 0) < self.mirrored.get(message.partition() or 0, 0)
@@ -121,13 +102,3 @@ class Tail:
 
 def _hashable(value: Any) -> Any:
     return tuple(_hashable(item) for item in value) if isinstance(value, list) else value
-
-
-def read_range(bootstrap: str, topic: str, ranges: Mapping[int, tuple[int, int]]) -> Iterator[Message]:
-    """As :func:`pipelines.kafka.client.read_range`, with this package's errors: Unreachable, CannotVerify."""
-    try:
-        yield from client.read_range(bootstrap, topic, ranges)
-    except RetryBatch as error:
-        raise Unreachable("Kafka", bootstrap, error) from error
-    except StopPipeline as error:
-        raise CannotVerify(str(error)) from error

@@ -7,15 +7,17 @@ from contextlib import closing
 from pipelines.sources.base.database import SourceSession
 from pipelines.sources.base.tables import SourceTable
 from services.stack import lake, lake_files
+from services.stack.duckdb_session import open_duckdb
 from services.stack.endpoints import StackSettings
-from services.stack.position import Deadline, Position, connect, topics_of, wait_until_published, wait_until_visible
+from services.stack.errors import CannotVerify
+from services.stack.position import Deadline, Position, wait_until_published, wait_until_visible
 from services.stack.progress import OnProgress, Progress, silent
+from services.stack.records import Decoder
 from services.stack.scratch import scratch
+from services.stack.source import connect, topics_of
 from services.verify import columns, protected_columns, staging
-from services.verify.errors import CannotVerify
 from services.verify.look import Look, contract_of
 from services.verify.report import Report, TableReport
-from services.verify.tail import Decoder
 
 MEMORY = "512MB"
 EXAMPLES = 10
@@ -62,13 +64,13 @@ def verify(
 
 
 def _only_in_lake(settings: StackSettings, captured: set[tuple[str, str]]) -> list[str]:
-    """Tables of the lake whose source tables are gone, or have another name now: they stay as they were."""
+    """Return tables of the lake whose source tables are gone, or have another name now: they stay as they were."""
     pinned = (lake.pin(table) for table in lake.tables(lake.open_catalog(settings), settings))
     return sorted(p.full_name for p in pinned if p and (p.schema, p.source_table) not in captured)
 
 
 def choose(found: list[SourceTable], wanted: set[str], unread: Mapping[str, str]) -> list[SourceTable]:
-    """Those of ``found`` that are wanted, by ``table`` or ``schema.table``; if none is, all but the ``unread``.
+    """Return the tables that are wanted, by ``table`` or ``schema.table``; if none is, all but the ``unread``.
 
     Raises CannotVerify.
     """
@@ -101,7 +103,7 @@ def _at_one_position(
         files_then = {table.full_name: source.storage(table) for table in chosen}
         reached = wait_until_published(settings, Deadline(timeout), on_progress)
         report, again = Report(str(snapshot), reached.log.text), []
-        with closing(lake.open_duckdb(settings, directory, memory)) as connection:
+        with closing(open_duckdb(settings, directory, memory)) as connection:
             mirrored = {key: end for key, end in near.ends.items() if key[0] not in near.held}
             look = Look(settings, connection, snapshot, mirrored, reached, Decoder(settings.schema_registry_url),
                         on_progress)  # fmt: skip
@@ -124,8 +126,10 @@ def _verify_table(
     held: str | None,
     examples: int,
 ) -> TableReport | None:
-    """The table's report, or None if this position doesn't do for it and a later one is needed: its first rows came
-    after the wait, or it was truncated after the position, which empties it for earlier snapshots too.
+    """Return the table's report, or None if a later position is needed.
+
+    Its first rows came after the wait, or it was truncated after the position, which empties it for earlier snapshots
+    too.
     """
     started = time.monotonic()
     report = TableReport(table.full_name)

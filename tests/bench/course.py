@@ -15,7 +15,8 @@ import psycopg
 from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table
 
-from services.stack.lake import open_catalog, open_duckdb
+from services.stack.duckdb_session import open_duckdb
+from services.stack.lake import open_catalog
 from tests.bench.compaction import CompactionFailed, compact
 from tests.bench.exact import compare, stage_source
 from tests.bench.freshness import Ages, ages, caught_up, percentile

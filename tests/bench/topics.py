@@ -14,8 +14,7 @@ from pipelines.kafka.client import read_range
 from pipelines.kafka.registry import SchemaRegistry
 from pipelines.sources.debezium.names import topic_name
 from services.stack.endpoints import StackSettings
-from services.stack.offsets import Offsets
-from services.stack.position import kafka
+from services.stack.offsets import Offsets, kafka
 from tests.bench.freshness import Change
 from tests.bench.workloads import Workload
 

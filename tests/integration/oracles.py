@@ -19,11 +19,12 @@ from pyiceberg.table.snapshots import Snapshot
 from pipelines.dead_letters.store import DEAD_LETTER_TOPIC as LETTERS_TOPIC
 from pipelines.kafka.client import read_range
 from pipelines.lake.properties import SCHEMA_HISTORY
+from services.stack.duckdb_session import open_duckdb
 from services.stack.duckdb_sql import literal
 from services.stack.endpoints import StackSettings
-from services.stack.lake import LSN_COLUMN, PinnedTable, dead_letters, lineage, open_catalog, open_duckdb, pin, tables
+from services.stack.lake import LSN_COLUMN, PinnedTable, dead_letters, lineage, open_catalog, pin, tables
 from services.stack.lake_files import duckdb_type, pinned_rows
-from services.stack.position import kafka
+from services.stack.offsets import kafka
 
 PLACE = ("_kafka_partition", "_kafka_offset")
 VERSIONS = (

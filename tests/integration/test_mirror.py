@@ -16,7 +16,7 @@ from pipelines.limits import Limits
 from pipelines.mirror.jit import BOTH_COMPILERS, QUICK_COMPILER
 from services.operations.dead_letters.letters import Letter, Letters, Wanted
 from services.operations.dead_letters.replay import replay
-from services.verify.tail import Decoder
+from services.stack.records import Decoder
 from tests.integration.stack import WAIT_SECONDS, Stack, wait_until
 
 pytestmark = pytest.mark.process

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Consumer
 from psycopg import sql
 
-from services.verify.tail import Decoder
+from services.stack.records import Decoder
 from tests.integration.stack import Stack, wait_until
 
 pytestmark = pytest.mark.process

@@ -24,9 +24,8 @@ from pipelines.sources.base.change_rows import (
 )
 from pipelines.sources.debezium.dialect import Dialect
 from pipelines.sources.debezium.envelope import reader_schema
+from pipelines.sources.debezium.names import NEW_KEY_HEADER, OLD_KEY_HEADER
 from pipelines.sources.debezium.types import is_unavailable
-
-OLD_KEY_HEADER, NEW_KEY_HEADER = "__debezium.oldkey", "__debezium.newkey"
 
 
 def decode(
@@ -146,7 +145,7 @@ def _value(column: SourceColumn, image: str = "image") -> Column:
 
 
 def _completed(shape: TableShape, placeholder: str) -> Column:
-    """Return the image with the unchanged values that are left out of it, which the whole old row has."""
+    """Return the image with the unchanged values that are left out of it, which the whole old row holds."""
     toastable = {column.name for column in shape.toastable}
 
     def value(column: SourceColumn) -> Column:

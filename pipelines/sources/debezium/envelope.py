@@ -16,7 +16,9 @@ class NotAChangeEvent(ValueError):
 
 @lru_cache(maxsize=SHAPES)
 def table_shape(topic: str, table: tuple[str, str], writer_schema: str, dialect: Dialect) -> TableShape:
-    """Return the shape of ``table`` (schema and name), by the value schema of an event on its ``topic``.
+    """Return the table described by the value schema of an event on ``topic``.
+
+    ``table``: schema and name of the table that the topic is of.
 
     Raises NotAChangeEvent when the schema belongs to something else, and UnsupportedType for a column that the lake
     can't hold; both name what they met.

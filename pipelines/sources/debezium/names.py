@@ -16,6 +16,9 @@ MAX_TOPIC_LENGTH = 249
 SOURCE_COLUMN, SOURCE_TYPE = "__debezium.source.column.name", "__debezium.source.column.type"
 SOURCE_LENGTH, SOURCE_SCALE = "__debezium.source.column.length", "__debezium.source.column.scale"
 
+# What the connector says of the other key of a row whose key changes, in a header of either event.
+OLD_KEY_HEADER, NEW_KEY_HEADER = "__debezium.oldkey", "__debezium.newkey"
+
 # The lake's technical columns, and what Iceberg takes for columns of its own.
 RESERVED = {
     "_kafka_partition", "_kafka_offset", "_lsn", "_committed_at", "_op",

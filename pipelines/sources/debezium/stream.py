@@ -36,8 +36,7 @@ class DebeziumStream:
     def topic_pattern(self) -> str:
         """A Java regular expression for all topics that are read.
 
-        They are every captured table's topic, the heartbeat's, which keeps lag visible, and the schema log's, which
-        tables follow.
+        Every captured table's topic, the heartbeat, which keeps lag visible, and the schema log, which tables follow.
         """
         return topic_pattern(self.name, self.captured, (self.heartbeat, self.schema_changes))
 

@@ -125,7 +125,7 @@ MARKED_ELEMENTS = ("string", "bytes", "int", "long")
 
 
 def is_unavailable(value: Column, avro: Any, placeholder: str) -> Column:
-    """Return whether the value of a toastable column is Debezium's stand-in for "unchanged, not in the log".
+    """Return whether the decoded value of a toastable column is Debezium's stand-in for "unchanged, not in the log".
 
     ``value``: as decoded. ``placeholder`` is the connector's ``unavailable.value.placeholder``, random for each
     installation, so that no stored value can be taken for it. Never null.

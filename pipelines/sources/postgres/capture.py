@@ -25,9 +25,9 @@ HEARTBEAT_QUERY = f"UPDATE {HEARTBEAT_TABLE} SET beat_at = clock_timestamp()"
 
 
 def quote(name: str) -> str:
-    """Quote a name as a PostgreSQL identifier. Any name is safe, but not an empty one or one with a null character.
+    """Return a name as a PostgreSQL identifier.
 
-    Raises ValueError for these.
+    Any name is safe; ValueError on an empty one or one with a null character.
     """
     if not name or "\0" in name:
         raise ValueError("an identifier can't be empty or hold a null character")
@@ -35,9 +35,9 @@ def quote(name: str) -> str:
 
 
 def literal(text: str) -> str:
-    """Quote a text as a PostgreSQL literal, whatever standard_conforming_strings says.
+    """Return a text as a PostgreSQL literal, whatever standard_conforming_strings says.
 
-    Raises ValueError on a null character.
+    ValueError on a null character.
     """
     if "\0" in text:
         raise ValueError("a text can't hold a null character")
@@ -90,9 +90,9 @@ class Capture:
 
 
 def taken_in(tables: Iterable[str], before: Mapping[str, str], now: Mapping[str, str]) -> frozenset[str]:
-    """Return the tables that a connector reads by the configuration ``now``, and didn't by the one ``before``.
+    """Return which of ``tables`` a connector reads by the configuration ``now``, and didn't by the one ``before``.
 
-    ``tables``: the ones to look at, as ``schema.table``.
+    ``tables``: as ``schema.table``.
     """
     return frozenset(table for table in tables if _reads(now, table) and not _reads(before, table))
 
@@ -105,6 +105,8 @@ def _reads(config: Mapping[str, str], table: str) -> bool:
 
 def connector_config(capture: Capture) -> dict[str, str]:
     """Return the settings of the Debezium connector.
+
+    No secret among them: the password is a reference that Connect resolves.
 
     No secret is among them: the password is a reference that Connect resolves.
     """
@@ -177,7 +179,7 @@ def connector_config(capture: Capture) -> dict[str, str]:
 
 
 def _topics(capture: Capture) -> dict[str, str]:
-    """Return the settings of the topics: tables' are partitioned by key, those of the whole source have one partition.
+    """Return table topics are partitioned by key; what concerns the whole source has one partition.
 
     All are kept equally long: the mirror reads the heartbeats too, and stops where records are gone that it needs. Only
     the schema log is kept for ever: old rows are read by it.
@@ -222,7 +224,7 @@ def _with_own(schemas: Iterable[str]) -> list[str]:
 
 
 def _pattern(name: str) -> str:
-    """Return one of Debezium's comma-separated regular expressions, which matches only this name, in its own case."""
+    """Return a name as one of Debezium's comma-separated regular expressions, matching only itself, in its own case."""
     return "(?-i)" + re.escape(name).replace(",", r"\x2c")
 
 

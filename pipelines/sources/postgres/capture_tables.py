@@ -156,7 +156,10 @@ ORDER BY until NULLS LAST"""
 
 
 def read_names(connection: psycopg.Connection, slot: str) -> list[Named]:
-    """Return the columns of the captured tables, now and since the slot's position, by the source's schema log."""
+    """Return the columns of the captured tables, now and since the slot's position.
+
+    As the source's schema log tells them.
+    """
     if connection.execute("SELECT to_regclass('lakehouse.schema_changes') IS NULL").fetchone() == (True,):
         return []
     found = connection.execute(_NAMES, (slot,)).fetchall()

@@ -68,7 +68,7 @@ def end_of_chunk(
 
 
 def has_more_rows(connection: psycopg.Connection, table: SourceTable, rows: int) -> bool:
-    """Return whether the table has more rows than that; counting stops there."""
+    """Return whether the table has more rows than that; stops counting there."""
     query = sql.SQL("SELECT count(*) FROM (SELECT FROM {} LIMIT {}) s").format(table_rows(table), rows + 1)
     row = connection.execute(query).fetchone()
     return row is not None and row[0] > rows

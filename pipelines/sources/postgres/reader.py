@@ -153,7 +153,7 @@ def _key(connection: psycopg.Connection, oid: int) -> tuple[str, ...]:
 
 
 def count_rows(connection: psycopg.Connection, table: SourceTable) -> int:
-    """Count the rows of the table in the connection's snapshot."""
+    """Return rows of the table in the connection's snapshot."""
     row = connection.execute(sql.SQL("SELECT count(*) FROM {}").format(table_rows(table))).fetchone()
     return int(row[0]) if row else 0
 
@@ -170,7 +170,7 @@ def count_equal(connection: psycopg.Connection, table: sql.Identifier, values: M
 
 
 def storage(connection: psycopg.Connection, table: SourceTable) -> str:
-    """Return a text that names the files which hold the table now.
+    """Name the files that hold the table now.
 
     TRUNCATE isn't MVCC-safe: it empties the table for every snapshot, also for one taken earlier; but it changes these
     files, so that a reader can tell.
@@ -199,7 +199,9 @@ def read_rows(
     columns: tuple[TableColumn, ...],
     where: sql.Composable = EVERY_ROW,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of the connection's snapshot, as batches of text columns.
+    """Yield the rows of the connection's snapshot, as batches of text columns in the order of ``columns``.
+
+    They are called ``c0, c1, …``.
 
     They are ``c0, c1, …`` in the order of ``columns``. A null is a null, an empty text an empty text. Raises
     pyarrow.ArrowInvalid for a row larger than BLOCK_BYTES.

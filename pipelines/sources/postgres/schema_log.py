@@ -69,7 +69,7 @@ class PostgresSchemaLog:
         return patience(look)
 
     def news(self) -> set[tuple[str, str]]:
-        """The tables (schema and name) of which there is something new that this hasn't said yet. Raises RetryBatch."""
+        """Return the tables of which there is something new that this hasn't said yet. Raises RetryBatch."""
         self.catch_up()
         with self._lock:
             told, self._news = self._news, set()

@@ -32,10 +32,7 @@ def ask_for_snapshot(connection: psycopg.Connection, schema: str, table: str, wh
 
 
 def asked_so_far(connection: psycopg.Connection) -> int:
-    """Return how many snapshots were ever asked for.
-
-    Who needs to know that no other one came between counts twice.
-    """
+    """Return how many snapshots were ever asked for: who needs to know that no other one came between counts twice."""
     query = f"SELECT count(*) FROM {SIGNAL_TABLE} WHERE type = 'execute-snapshot'"
     row = connection.execute(query.encode()).fetchone()
     return int(row[0]) if row else 0

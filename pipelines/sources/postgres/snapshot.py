@@ -23,7 +23,7 @@ class Snapshot:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Parse the snapshot from PostgreSQL's text form. Raises ValueError on anything else."""
+        """Return the snapshot from PostgreSQL's text form. Raises ValueError on anything else."""
         xmin, xmax, running = text.split(":")
         return cls(int(xmin), int(xmax), frozenset(int(xid) for xid in running.split(",") if xid))
 

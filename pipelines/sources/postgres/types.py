@@ -86,9 +86,9 @@ def _number_text(value: Column, whole: bool) -> Column:
 
 
 def _number(precision: int, scale: int) -> LakeType:
-    """Return the type of a numeric that arrives as text: a decimal, or without bounds a text.
+    """Return the type of a numeric: a decimal, or without bounds a text.
 
-    It arrives as text so that NaN and the infinities do too.
+    It arrives as text, so that NaN and the infinities do too.
     """
     if not (0 < precision <= MAX_DECIMAL_PRECISION and 0 <= scale <= precision):
         return LakeType("string", partial(_number_text, whole=scale > MAX_SCALE), toastable=True)

@@ -47,8 +47,9 @@ class Commits:
     name = "commits"
 
     def look(self, world: World, state: State) -> Iterator[tuple[list[RunEvent], State]]:
-        """See Reader. State: the table's identity to the newest snapshot that is told, and its window while that is
-        open.
+        """See Reader.
+
+        State: the table's identity to the newest snapshot that is told, and its window while that is open.
         """
         told = dict(state)
         for table in world.mirrored:
@@ -60,7 +61,7 @@ class Commits:
 
 
 def window_of(at: datetime) -> datetime:
-    """When the window began that a moment is in."""
+    """Return when the window began that a moment is in."""
     return datetime.fromtimestamp(at.timestamp() // WINDOW.total_seconds() * WINDOW.total_seconds(), UTC)
 
 
@@ -123,5 +124,5 @@ def _of_window(
 
 
 def parent_run(pipeline: str) -> str:
-    """The run that stands for a pipeline, from its checkpoint's first batch on."""
+    """Return the run that stands for a pipeline, from its checkpoint's first batch on."""
     return run_id(datetime.fromtimestamp(0, UTC), "pipeline", pipeline)

@@ -29,7 +29,7 @@ REST = 4
 
 
 def client(url: str, api_key: str) -> OpenLineageClient:
-    """A client that sends to an endpoint, without adding anything of this process to what it sends."""
+    """Return a client that sends to an endpoint, without adding anything of this process to what it sends."""
     return OpenLineageClient(config={
         "transport": {"type": "http", "url": url, "endpoint": "api/v1/lineage", "timeout": 10, "compression": None,
                       "auth": {"type": "api_key", "apiKey": api_key}, "retry": {"total": 2}},

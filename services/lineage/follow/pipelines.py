@@ -12,7 +12,7 @@ from lineage.names import job
 from pipelines.ledger.entries import PIPELINE
 from services.lineage.follow.commits import parent_run
 from services.lineage.follow.world import SPARK, State, World
-from services.stack.position import kafka
+from services.stack.offsets import kafka
 
 
 class Pipelines:

@@ -37,7 +37,7 @@ def replays() -> Records:
 
 
 def resynced() -> Records:
-    """Tables that were read from the source again."""
+    """Return tables that were read from the source again."""
     return Records(RESYNCS, "at", ("id", "topic", "step", "at"), _resyncs)
 
 
@@ -79,7 +79,7 @@ def _maintenance(world: World, rows: list[Row]) -> Iterator[RunEvent]:
 
 
 def _replaced(table: Mirrored, began: datetime, ended: datetime) -> int | None:
-    """The snapshot that maintenance made of the same rows then, if it did."""
+    """Return the snapshot that maintenance made of the same rows then, if it did."""
     for snapshot in lineage(table.table):
         if committed_at(snapshot) < began:
             return None

@@ -51,7 +51,7 @@ class Reader(Protocol):
     name: str
 
     def look(self, world: "World", state: State) -> Iterator[tuple[list[RunEvent], State]]:
-        """What is new since ``state`` ({} at first), in pieces, each with the state once it is told."""
+        """Return what is new since ``state`` ({} at first), in pieces, each with the state once it is told."""
 
 
 @dataclass(frozen=True)
@@ -73,24 +73,24 @@ class World:
         return [Mirrored(self, table, source) for table in found if (source := source_of(table)) is not None]
 
     def of_topic(self, topic: str) -> "Mirrored | None":
-        """The table that mirrors a topic."""
+        """Return the table that mirrors a topic."""
         return next((table for table in self.mirrored if table.topic == topic), None)
 
     def of_name(self, name: str) -> "Mirrored | None":
-        """The mirrored table of this name in the lake."""
+        """Return the mirrored table of this name in the lake."""
         return next((table for table in self.mirrored if table.name == name), None)
 
     def topic(self, topic: str) -> Name:
-        """A topic's name."""
+        """Return a topic's name."""
         return names.topic(self.settings.kafka_bootstrap, topic)
 
     def lake_table(self, namespace: str, name: str, location: str) -> tuple[Name, Facets]:
-        """A table of the lake, and what makes it one."""
+        """Return a table of the lake, and what makes it one."""
         symlink = names.catalogued(self.settings.catalog_uri, namespace, name)
         return names.location(location), facets.lake_table(symlink, self.settings.catalog_uri, self.settings.warehouse)
 
     def dead_letters(self, count: int) -> list[Written]:
-        """Where records go that can't be merged."""
+        """Return where records go that can't be merged."""
         location = f"{self.settings.warehouse}/{NAMESPACE}/{DEAD_LETTERS}"
         table, about = self.lake_table(NAMESPACE, DEAD_LETTERS, location)
         return [
@@ -134,7 +134,7 @@ class Mirrored:
         return known.get(found.schema_id, self.table.schema()) if found and found.schema_id else self.table.schema()
 
     def columns(self, snapshot: int | None = None) -> list[str]:
-        """The columns that are the source's."""
+        """Return the columns that are the source's."""
         return [field.name for field in self.schema(snapshot).fields if field.name not in TECHNICAL]
 
     @property
@@ -160,7 +160,7 @@ class Mirrored:
         return Read(self.source)
 
     def lake(self, snapshot: int | None = None) -> tuple[Name, Facets]:
-        """The table itself, with all that is known of it but where its columns come from."""
+        """Return the table itself, with all that is known of it but where its columns come from."""
         properties = self.table.properties
         namespace, called = self.table.name()[-2:]
         name, about = self.world.lake_table(namespace, called, self.table.location())
@@ -175,7 +175,7 @@ class Mirrored:
         }
 
     def made(self, snapshot: int | None = None) -> Facets:
-        """Where its columns come from."""
+        """Return where its columns come from."""
         done = {
             name: Transformation("DIRECT", "TRANSFORMATION", how, masking=True)
             for name, how in json.loads(self.table.properties.get(CONTRACT_PROTECTED, "{}")).items()
@@ -193,5 +193,5 @@ class Mirrored:
 
 
 def committed_at(snapshot: Snapshot) -> datetime:
-    """When a snapshot was committed."""
+    """Return when a snapshot was committed."""
     return datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC)

@@ -1,4 +1,4 @@
-"""Diff: where a contract, the source and the lake don't say the same. Pure."""
+"""Where a contract, the source and the lake don't say the same. Pure."""
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -38,7 +38,9 @@ def differences(
     contract: Contract, source: DescribedTable | None, lake: Mapping[str, str] | None,
     protected: Mapping[str, str] | None = None,
 ) -> Iterator[Difference]:  # fmt: skip
-    """``source``: None: it hasn't got the table; ``lake``: column to Iceberg type; None: there is no such table yet.
+    """Yield where a contract, the source and the lake don't say the same.
+
+    ``source``: None: it hasn't got the table; ``lake``: column to Iceberg type; None: there is no such table yet.
     ``protected``: how the lake's rows have columns that they don't have as the source has them.
     """
     if source is None:
@@ -56,8 +58,9 @@ def in_lake(
     contract: Contract, lake: Mapping[str, str], generated: Collection[str] = (),
     protected: Mapping[str, str] | None = None,
 ) -> Iterator[Difference]:  # fmt: skip
-    """Those of the lake's table alone. ``generated``: columns that the source computes; ``protected``: as for
-    :func:`differences`.
+    """Yield where a contract and the lake's table don't say the same.
+
+    ``generated``: columns that the source computes; ``protected``: as for :func:`differences`.
     """
     how = protected or {}
     for column in contract.columns:

@@ -1,4 +1,4 @@
-"""Starter: the contract that a table could have today, for its owner to go on with."""
+"""The contract that a table could have today, for its owner to go on with."""
 
 from typing import Any
 
@@ -23,8 +23,10 @@ UNKNOWN = "to be named"
 
 
 def starter(source: str, table: DescribedTable, freshness_seconds: float) -> OpenDataContractStandard:
-    """What the source says of the table, as a draft; ``source``: the connector's name; ``freshness_seconds``: what the
-    mirror's spec asks for. Who owns it nobody could know. Generated columns, which the lake hasn't got, are left out.
+    """Return what the source says of the table, as a draft of a contract.
+
+    ``source``: the connector's name; ``freshness_seconds``: what the mirror's spec asks for. Who owns it nobody could
+    know. Generated columns, which the lake hasn't got, are left out.
     """
     return OpenDataContractStandard(
         apiVersion=STANDARD, kind="DataContract", id=f"{source}-{table.schema}-{table.name}", version="0.1.0",
@@ -58,7 +60,7 @@ def _property(column: DescribedColumn) -> SchemaProperty:
 
 
 def _check(name: str, condition: str) -> DataQuality:
-    """A constraint of the source's, which holds there; the owner decides whether the lake shall insist on it."""
+    """Return a constraint of the source's, which holds there; the owner decides whether the lake shall insist on it."""
     return DataQuality(
         type="custom", engine=ENGINE, name=name, implementation=condition,
         description="A constraint of the source, as PostgreSQL prints it. Write it in Spark's SQL if it isn't yet.",

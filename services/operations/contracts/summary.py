@@ -16,8 +16,10 @@ from services.stack.lake import lineage
 
 @dataclass(frozen=True)
 class Promise:
-    """A table's contract in short. ``broken``: what of it the lake's table doesn't keep; ``classes``: column to
-    classification; ``columns``: column to description; ``protected``: column to what the contract says becomes of it.
+    """A table's contract in short.
+
+    ``broken``: what of it the lake's table doesn't keep; ``classes``: column to classification; ``columns``: column to
+    description; ``protected``: column to what the contract says becomes of it.
     """
 
     version: str
@@ -36,20 +38,22 @@ class Promise:
 def promise(
     source: tuple[str, str] | None, lake: Mapping[str, str], protected: Mapping[str, str] | None = None
 ) -> Promise | None:
-    """That of a mirrored table; ``lake``: its columns' Iceberg types; ``protected``: how its rows have those that they
-    don't have as the source has them. None: it has no contract. Raises ContractError.
+    """Return a mirrored table's contract in short; None: it has none. Raises ContractError.
+
+    ``lake``: its columns' Iceberg types; ``protected``: how its rows have those that they don't have as the source has
+    them.
     """
     contract = odcs.load().get(source) if source is not None else None
     return None if contract is None else _promise(contract, lake, protected)
 
 
 def protections(table: LakeTable) -> dict[str, str]:
-    """Column to what was done to its values, of those that the table's rows don't have as the source has them."""
+    """Return column to what was done to its values, of those that aren't as the source has them."""
     return {name: entry.how for name, entry in column_protections(table.properties).items()}
 
 
 def broken_rows(table: LakeTable) -> dict[str, int]:
-    """Promise to how many changes broke it, in the snapshots that the table still has."""
+    """Return promise to how many changes broke it, in the snapshots that the table still has."""
     found: dict[str, int] = {}
     for snapshot in lineage(table):
         summary = snapshot.summary.additional_properties if snapshot.summary else {}

@@ -63,8 +63,10 @@ class Wanted:
 
 
 class Letters:
-    """All letters of a lake. What raises PyIceberg's and Kafka's errors is left to the caller. ``keys``: those that
-    sealed letters are opened with; without them these stay as they are.
+    """All letters of a lake.
+
+    What raises PyIceberg's and Kafka's errors is left to the caller. ``keys``: those that sealed letters are opened
+    with; without them these stay as they are.
     """
 
     def __init__(self, catalog: Catalog, keys: ProtectionKeys | None = None) -> None:
@@ -72,8 +74,10 @@ class Letters:
         self._table = dead_letters(catalog)
 
     def find(self, wanted: Wanted, decoder: Decoder, columns: tuple[str, ...] = LISTED) -> list[Letter]:
-        """The letters, oldest first by topic, partition and offset, each with its ``state``, ``because`` and ``at``;
-        where ``columns`` has parts of the record also with ``sealed`` (see :func:`unsealed`).
+        """Return the letters, oldest first by topic, partition and offset.
+
+        Each has its ``state``, ``because`` and ``at``; where ``columns`` has parts of the record also ``sealed`` (see
+        :func:`unsealed`).
         """
         if self._table is None:
             return []
@@ -130,7 +134,7 @@ class Letters:
         self._catalog.create_table_if_not_exists(ACTIONS, _SCHEMA).append(pa.Table.from_pylist(rows, _ARROW))
 
     def _actions(self, condition: BooleanExpression = CLOSING) -> dict[Position, dict[str, Any]]:
-        """Of each letter the newest action that meets the condition."""
+        """Return the newest action of each letter that meets the condition."""
         try:
             table: Table = self._catalog.load_table(ACTIONS)
         except NoSuchTableError:
@@ -140,8 +144,9 @@ class Letters:
 
 
 def unsealed(letter: Letter, keys: ProtectionKeys | None) -> Letter:
-    """A letter as it was, if it is sealed and these keys open it. ``sealed``: None: it never was; True: it still is;
-    False: it isn't any more.
+    """Return a letter as it was, if it is sealed and these keys open it.
+
+    ``sealed``: None: it never was; True: it still is; False: it isn't any more.
     """
     by = sealed_by(letter)
     if by is None or keys is None or by != keys.fingerprint:
@@ -153,12 +158,15 @@ def unsealed(letter: Letter, keys: ProtectionKeys | None) -> Letter:
 
 
 def position(letter: Letter) -> Position:
-    """Topic, partition and offset."""
+    """Return a letter's topic, partition and offset."""
     return letter["topic"], letter["partition"], letter["offset"]
 
 
 def key_is(key: bytes | None, text: str, decoder: Decoder) -> bool:
-    """Whether ``text`` names this key: as JSON (`{"id": 7}`), a single column's value (`7`), or bytes (`0x0000…`)."""
+    """Return whether ``text`` names this key.
+
+    As JSON (`{"id": 7}`), a single column's value (`7`), or bytes (`0x0000…`).
+    """
     if key is None or text.startswith("0x"):
         return key is not None and text[2:].lower() == key.hex()
     try:

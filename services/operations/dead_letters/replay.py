@@ -14,8 +14,7 @@ from pipelines.kafka.avro import Decoder
 from pipelines.kafka.client import ask, client_config
 from pipelines.kafka.wire import REPLAYED_FROM
 from services.operations.dead_letters.letters import LISTED, Letter, Letters, Wanted, position
-from services.stack.errors import LakehouseError
-from services.verify.errors import Unreachable
+from services.stack.errors import LakehouseError, Unreachable
 
 # The consumer group whose offset's metadata is the number of the last replay that was done.
 GROUP = "lakehouse.replay"
@@ -30,7 +29,7 @@ class Sealed(LakehouseError):
 
 
 def with_keys(letters: Letters, wanted: Wanted, decoder: Decoder) -> list[Letter]:
-    """The open letters that are wanted, and those that wait behind them: the other open ones of their keys."""
+    """Return the open letters that are wanted, and those that wait behind them: the other open ones of their keys."""
     chosen = letters.find(wanted, decoder, (*LISTED, "key"))
     keys = {(letter["topic"], letter["key"]) for letter in chosen if letter["key"] is not None}
     alone = {position(letter) for letter in chosen}
@@ -62,9 +61,10 @@ def settle(letters: Letters, bootstrap: str) -> None:
 
 
 def replay(letters: Letters, wanted: Wanted, decoder: Decoder, bootstrap: str) -> list[Letter]:
-    """Put the wanted letters, and those that wait behind them, back on their partitions in one transaction, and close
-    them: which ones. Sealed ones are put back as they were, beside the topic's other records. Raises Unreachable, and
-    Sealed for letters that can't be opened.
+    """Put letters, and those that wait behind them, back on their partitions, and return which ones.
+
+    All in one transaction; they are closed then. Sealed ones are put back as they were, beside the topic's other
+    records. Raises Unreachable, and Sealed for letters that can't be opened.
     """
     try:
         producer, group = Producer(client_config(bootstrap) | {"transactional.id": TRANSACTIONAL_ID}), _group(bootstrap)

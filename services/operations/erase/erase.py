@@ -1,4 +1,4 @@
-"""Erase: find every copy of a row that its source hasn't got any more, remove it, and say when each is gone.
+"""Find every copy of a row that its source hasn't got any more, remove it, and say when each is gone.
 
 Every step looks at what is there and removes what it finds, so that the same again goes on where something ended.
 """
@@ -33,14 +33,16 @@ from services.operations.erase.letters import Sorted, Sorting
 from services.operations.erase.subject import Subject
 from services.operations.erase.topics import Topics
 from services.operations.maintain.requests import ask
+from services.stack.duckdb_session import open_duckdb
 from services.stack.endpoints import StackSettings
-from services.stack.lake import dead_letters, open_duckdb, own_table, pin, tables
-from services.stack.position import connect, wait_until_visible
+from services.stack.lake import dead_letters, own_table, pin, tables
+from services.stack.position import wait_until_visible
 from services.stack.progress import OnProgress, Progress, silent
 from services.stack.published import datasets, full_name
+from services.stack.records import Decoder
 from services.stack.scratch import scratch
+from services.stack.source import connect
 from services.verifier import record as verification
-from services.verify.tail import Decoder
 
 T = TypeVar("T")
 
@@ -48,7 +50,7 @@ MEMORY = "1GB"
 
 
 def subject(catalog: Catalog, settings: StackSettings, name: str, row: str) -> Subject:
-    """Which rows are meant. Raises CannotErase."""
+    """Return which rows are meant. Raises CannotErase."""
     every = (pin(table) for table in tables(catalog, settings))
     called = [p for p in every if p and name in (p.name, f"{p.namespace}.{p.name}", p.full_name)]
     if not called:
@@ -60,8 +62,10 @@ def subject(catalog: Catalog, settings: StackSettings, name: str, row: str) -> S
 
 @dataclass
 class Erasure:
-    """One row's, with what it takes. ``timeout``: seconds to wait, for the lake and for each table's purge.
-    ``doubtful``: letters of the table's topic that nobody can read are taken for some about the row.
+    """One row's erasure, with what it takes.
+
+    ``timeout``: seconds to wait, for the lake and for each table's purge. ``doubtful``: letters of the table's topic
+    that nobody can read are taken for some about the row.
     """
 
     settings: StackSettings
@@ -80,7 +84,7 @@ class Erasure:
         self._specs = load_specs()
 
     def look(self) -> list[Copy]:
-        """Where there are copies, and nothing else. Raises what reaching the servers raises."""
+        """Return where there are copies, and remove nothing. Raises what reaching the servers raises."""
         pinned = self.subject.table
         with connect(self.settings) as source:
             there = self.subject.in_source(source)
@@ -98,8 +102,10 @@ class Erasure:
         ]
 
     def run(self) -> Iterator[Copy]:
-        """Remove them, one place after the other. Raises CannotErase where the row is still there, or somebody is to
-        read it yet; and what reaching the servers raises.
+        """Remove the copies, one place after the other.
+
+        Raises CannotErase where the row is still there, or somebody is to read it yet; and what reaching the servers
+        raises.
         """
         self._check_gone()
         yield self._topic()
@@ -133,7 +139,7 @@ class Erasure:
             )
 
     def _topic(self) -> Copy:
-        """The records that the table's commits have."""
+        """Return the records that the table's commits have."""
         topic = self.subject.table.topic
         now = pin(self._fresh())
         assert now is not None
@@ -181,7 +187,7 @@ class Erasure:
         )
 
     def _letters_in_topic(self) -> Iterator[tuple[int, int]]:
-        """Partition and offset of the letters about the row."""
+        """Return partition and offset of the letters about the row."""
         for partition, offset, letter in letters.in_topic(
             self.settings.kafka_bootstrap, self._topics.held(DEAD_LETTER_TOPIC)
         ):
@@ -213,7 +219,7 @@ class Erasure:
         return datasets(self.catalog, self.subject.table.namespace, self.subject.table.name)
 
     def _verification(self) -> Copy:
-        """Keys of rows that differed."""
+        """Return keys of rows that differed."""
         name, table = f"lake.{NAMESPACE}.{VERIFICATION}", own_table(self.catalog, VERIFICATION)
         if table is None:
             return Copy(name, "snapshots", 0, True)
@@ -252,13 +258,16 @@ def erasure(
     settings: StackSettings, catalog: Catalog, found: Subject, timeout: float, doubtful: bool = False,
     on_progress: OnProgress = silent,
 ) -> Iterator[Erasure]:  # fmt: skip
-    """An erasure, with a DuckDB of its own."""
+    """Open an erasure, with a DuckDB of its own."""
     with scratch() as directory, closing(open_duckdb(settings, directory, MEMORY)) as connection:
         yield Erasure(settings, catalog, found, connection, timeout, doubtful, on_progress)
 
 
 def fingerprint(found: Subject, settings: StackSettings) -> str:
-    """What the audit trail says of whose copies were erased: the same for the same row, and nothing that names it."""
+    """Return what the audit trail says of whose copies were erased.
+
+    The same for the same row, and nothing that names it.
+    """
     keys = settings.protection_keys
     text = json.dumps([found.table.full_name, sorted(found.values.items())])
     return "a row" if keys is None else f"row {keys.hashed(text)[:16]}"

@@ -1,4 +1,4 @@
-"""Files: what is below a table's folder, whether a snapshot knows it or not, and which data files hold a row."""
+"""What is below a table's folder, whether a snapshot knows it or not, and which data files hold a row."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ class Stored:
 
 
 def object_store(settings: StackSettings) -> S3FileSystem:
-    """The lake's, with the operator's keys."""
+    """Return the lake's, with the operator's keys."""
     endpoint = urlsplit(settings.s3_endpoint)
     return S3FileSystem(
         access_key=settings.operator_s3_access_key.get_secret_value(),
@@ -37,7 +37,7 @@ def object_store(settings: StackSettings) -> S3FileSystem:
 
 
 def below(store: S3FileSystem, table: Table, folder: str) -> list[Stored]:
-    """The objects of a folder (``data``, ``metadata``) of a table's own."""
+    """Return the objects of a folder (``data``, ``metadata``) of a table's own."""
     root = f"{table.location().removeprefix('s3://')}/{folder}"
     found = store.get_file_info(FileSelector(root, recursive=True, allow_not_found=True))
     return [
@@ -48,7 +48,7 @@ def below(store: S3FileSystem, table: Table, folder: str) -> list[Stored]:
 def holding(
     connection: duckdb.DuckDBPyConnection, subject: Subject, files: Sequence[Stored], on_progress: OnProgress
 ) -> list[Stored]:
-    """Those of a table's data files in which the subject's rows are, deleted ones included. Reads all of them."""
+    """Return a table's data files in which the subject's rows are, deleted ones included. Reads all of them."""
     schema, condition = subject.in_files()
     by_path, held, read = {file.path: file for file in files}, [], 0
     for some in _batches(file.path for file in files if file.path.endswith(".parquet")):
@@ -64,12 +64,15 @@ def holding(
 
 
 def known(table: Table) -> set[str]:
-    """The data files and delete files of a table's current snapshot."""
+    """Return the data files and delete files of a table's current snapshot."""
     return {str(row["file_path"]) for row in table.inspect.files().select(["file_path"]).to_pylist()}
 
 
 def told_of_gone(table: Table) -> int:
-    """How many files that are gone the current snapshot's manifests still tell of, with their columns' extremes."""
+    """Return how many files that are gone the current snapshot's manifests still tell of.
+
+    They do so with their columns' extremes.
+    """
     snapshot = table.current_snapshot()
     return 0 if snapshot is None else sum(
         entry.status == ManifestEntryStatus.DELETED

@@ -15,7 +15,7 @@ from services.operations.dead_letters.letters import POSITION, Letter, Position,
 from services.operations.erase.files import Stored
 from services.operations.erase.subject import Subject
 from services.stack.lake_files import only
-from services.verify.tail import Decoder, read_range
+from services.stack.records import Decoder, read_range
 
 COLUMNS = ("topic", "partition", "offset", "key", "value", "headers")
 
@@ -35,7 +35,7 @@ class Sorting:
         self._subject, self._decoder, self._keys, self._doubtful = subject, decoder, keys, doubtful
 
     def sort(self, letters: Iterable[Letter]) -> Sorted:
-        """Of letters with key, value and headers."""
+        """Sort letters that have key, value and headers."""
         about: set[Position] = set()
         unreadable: set[Position] = set()
         for letter in letters:
@@ -57,7 +57,7 @@ class Sorting:
 
 
 def kept(connection: duckdb.DuckDBPyConnection, files: Iterable[Stored], topic: str) -> list[Letter]:
-    """The letters of a topic in any of these data files of the table of dead letters, deleted ones included."""
+    """Return the letters of a topic in any of these data files of the table of dead letters, deleted ones included."""
     paths = ", ".join(only(file.path) for file in files if file.path.endswith(".parquet") and not _deletes(file.path))
     if not paths:
         return []
@@ -69,13 +69,13 @@ def kept(connection: duckdb.DuckDBPyConnection, files: Iterable[Stored], topic: 
 
 
 def current(table: Table, topic: str) -> list[Letter]:
-    """The letters of a topic in the table as it is now."""
+    """Return the letters of a topic in the table as it is now."""
     found: list[Letter] = table.scan(EqualTo(term="topic", value=topic), selected_fields=COLUMNS).to_arrow().to_pylist()
     return found
 
 
 def named(positions: Iterable[Position]) -> list[Letter]:
-    """Letters of which no more than their positions is told."""
+    """Return letters of which no more than their positions is told."""
     return [dict(zip(POSITION, at, strict=True)) for at in sorted(positions)]
 
 
@@ -91,7 +91,7 @@ def remove(table: Table, positions: Iterable[Position]) -> None:
 
 
 def in_topic(bootstrap: str, ranges: dict[int, tuple[int, int]]) -> Iterator[tuple[int, int, Letter]]:
-    """The letters in the topic of dead letters, each with the partition and offset that it has there."""
+    """Return the letters in the topic of dead letters, each with the partition and offset that it has there."""
     for message in read_range(bootstrap, DEAD_LETTER_TOPIC, ranges):
         headers: Any = message.headers() or []
         told: list[tuple[str, Any]] = list(headers)

@@ -1,4 +1,4 @@
-"""Published: what roles are shown of a table, made anew once it was purged."""
+"""What roles are shown of a table, made anew once it was purged."""
 
 import time
 
@@ -17,8 +17,9 @@ POLL_SECONDS = 1.0
 
 
 def made_anew(dataset: Table, purged: str | None, store: S3FileSystem, timeout: float, on_progress: OnProgress) -> Copy:
-    """Wait until the publisher has made a dataset of its table as it is since it was ``purged`` (None: it never was),
-    and has left nothing of what the dataset was before.
+    """Wait until the publisher has made a dataset of its table as it is since it was purged.
+
+    ``purged``: when that was; None: it never was. Nothing is left of what the dataset was before.
     """
     if purged is None:
         return Copy(full_name(dataset), "datasets", 0, True)

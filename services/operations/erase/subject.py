@@ -1,4 +1,4 @@
-"""Subject: whose copies are looked for, by values of columns, and how that is asked of the source, of files, of events.
+"""Whose copies are looked for, by values of columns, and how that is asked of the source, of files, of events.
 
 A row is named by columns whose values have one text everywhere: whole numbers, texts, UUIDs and decimals.
 """
@@ -15,16 +15,14 @@ from pyiceberg.types import DecimalType, IcebergType, IntegerType, LongType, Str
 from pipelines.kafka.avro import Decoder, Undecodable
 from pipelines.lake.properties import PROTECTED
 from pipelines.sources.base.database import SourceEvents, SourceSession
-from pipelines.sources.debezium.names import column_name, column_names
+from pipelines.sources.debezium.names import NEW_KEY_HEADER, OLD_KEY_HEADER, column_name, column_names
 from pipelines.sources.debezium.values import row_fields
 from pipelines.sources.kinds import source_events
 from services.operations.erase.errors import CannotErase
 from services.stack.duckdb_sql import literal
 from services.stack.lake import PinnedTable
 from services.stack.lake_files import duckdb_type
-from services.verify.tail import OLD_KEY_HEADER
 
-NEW_KEY_HEADER = "__debezium.newkey"
 _NAMEABLE = (IntegerType, LongType, StringType, UUIDType, DecimalType)
 
 
@@ -38,7 +36,7 @@ class Subject:
 
     @classmethod
     def of(cls, table: PinnedTable, text: str) -> "Subject":
-        """From ``7`` (a key of one column), or ``column=value,column=value``. Raises CannotErase."""
+        """Return the subject of ``7`` (a key of one column), or ``column=value,column=value``. Raises CannotErase."""
         values = _parsed(text, table.key)
         has = {field.name: field.field_type for field in table.table.schema().fields}
         protected = json.loads(table.table.properties.get(PROTECTED, "{}"))
@@ -55,7 +53,7 @@ class Subject:
         return source.count_equal(self.table.schema, self.table.source_table, self.values)
 
     def in_lake(self) -> BooleanExpression:
-        """The condition for PyIceberg."""
+        """Return the condition for PyIceberg."""
         kinds = {field.name: field.field_type for field in self.table.table.schema().fields}
         each: list[BooleanExpression] = [
             EqualTo(term=name, value=_exact(kinds[name], text)) for name, text in self.values.items()
@@ -63,7 +61,7 @@ class Subject:
         return each[0] if len(each) == 1 else And(*each)
 
     def in_files(self) -> tuple[str, str]:
-        """What DuckDB is to read of data files, by field, and the condition on it."""
+        """Return what DuckDB is to read of data files, by field, and the condition on it."""
         fields = [self.table.table.schema().find_field(name) for name in self.values]
         kinds = [duckdb_type(field.field_type) for field in fields]
         schema = ", ".join(
@@ -76,7 +74,7 @@ class Subject:
         )
 
     def in_event(self, decoder: Decoder, key: bytes | None, value: bytes | None, headers: Any) -> bool | None:
-        """Whether an event of the table's topic is about such a row; None: it can't be read."""
+        """Return whether an event of the table's topic is about such a row; None: it can't be read."""
         said: list[Mapping[str, Any]] = list(_moved(headers))
         read = False
         for part in (value, key):
@@ -95,7 +93,7 @@ class Subject:
         return all(_same(kinds[name], image.get(name), text) for name, text in self.values.items())
 
     def _images(self, decoder: Decoder, part: bytes | None) -> Iterator[Mapping[str, Any]]:
-        """The rows that an event's key or value tells, by column."""
+        """Return the rows that an event's key or value tells, by column."""
         if part is None:
             return
         told, schema = decoder.decode(part)
@@ -147,7 +145,7 @@ def _same(kind: IcebergType, found: Any, text: str) -> bool:
 
 
 def _moved(headers: Any) -> Iterator[Mapping[str, Any]]:
-    """The other keys that a row had before or has after a change of its key."""
+    """Return the other keys that a row had before or has after a change of its key."""
     for name, value in headers or []:
         if name in (OLD_KEY_HEADER, NEW_KEY_HEADER) and value:
             yield json.loads(value)

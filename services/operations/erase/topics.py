@@ -1,4 +1,4 @@
-"""Topics: deleting their records up to an offset, once everybody has read these."""
+"""Deleting records of topics up to an offset, once everybody has read these."""
 
 from collections.abc import Mapping
 
@@ -7,7 +7,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType  # t
 
 from pipelines.kafka.client import ANSWER_SECONDS, EARLIEST, LATEST, ask, client_config, list_offsets
 from services.operations.erase.errors import CannotErase
-from services.verify.errors import Unreachable
+from services.stack.errors import Unreachable
 
 # The platform's own groups: they have read what the lake has.
 OWN = "lakehouse."
@@ -23,7 +23,7 @@ class Topics:
         self._admin = AdminClient(client_config(bootstrap))
 
     def held(self, topic: str) -> dict[int, tuple[int, int]]:
-        """Partition to the first offset that is held, and the one after the last; {}: there is no such topic."""
+        """Return partition to the first offset that is held, and the one after the last; {}: there is no such topic."""
         try:
             found = ask(lambda: self._admin.list_topics(timeout=ANSWER_SECONDS).topics)
             if topic not in found:
@@ -67,8 +67,10 @@ class Topics:
         return sum(end - before[p][0] for p, end in gone.items())
 
     def disk_seconds(self, topic: str) -> float | None:
-        """How long deleted records stay in the broker's files at most: until it has begun a newer one and closed this,
-        or until all of it is older than the topic keeps; None: it may never begin a newer one.
+        """Return how long deleted records stay in the broker's files at most; None: perhaps for ever.
+
+        Until the broker has begun a newer file and closed this, or until all of it is older than the topic keeps; it
+        may never begin a newer one.
         """
         resource = ConfigResource(ResourceType.TOPIC, topic)
         try:

@@ -1,4 +1,4 @@
-"""Advise: a layout for a table, from what was observed. Pure."""
+"""A layout for a table, from what was observed. Pure."""
 
 import math
 from collections.abc import Iterator
@@ -19,8 +19,10 @@ GAIN = 1.5
 
 @dataclass(frozen=True)
 class Advice:
-    """A term for ``partition`` or ``sort`` (``part``) of a table's layout. ``now`` and ``then``: the share of the table
-    that is read, or of its files that a batch touches, as measured and as estimated.
+    """A term for ``partition`` or ``sort`` (``part``) of a table's layout.
+
+    ``now`` and ``then``: the share of the table that is read, or of its files that a batch touches, as measured and as
+    estimated.
     """
 
     part: str
@@ -31,7 +33,7 @@ class Advice:
 
 
 def advise(observed: Observed) -> list[Advice]:
-    """What is worth it, the most useful first."""
+    """Return what is worth it, the most useful first."""
     found = [*_reading(observed), *_merging(observed)]
     return sorted((a for a in found if a.now >= GAIN * a.then), key=lambda a: a.then / a.now)
 
@@ -47,7 +49,7 @@ def _reading(observed: Observed) -> Iterator[Advice]:
 
 
 def _partitions(observed: Observed, asked: Filter) -> tuple[float, str]:
-    """How many partitions of a sensible size the column makes, and by what term."""
+    """Return how many partitions of a sensible size the column makes, and by what term."""
     most = observed.bytes / SMALLEST_PARTITION
     if asked.hours is None:
         return (asked.distinct, asked.column) if asked.distinct <= min(most, MOST_VALUES) else (1, "")

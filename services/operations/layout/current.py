@@ -1,4 +1,4 @@
-"""Present: how a table lies, as its metadata says, and its spec."""
+"""How a table lies, as its metadata and its spec say."""
 
 from pyiceberg.table import Table
 
@@ -8,7 +8,7 @@ from services.operations.maintain.needs import source_of
 
 
 def layout_of(table: Table) -> Layout:
-    """How new files of a table are partitioned, and by what its rewritten files are sorted."""
+    """Return how new files of a table are partitioned, and by what its rewritten files are sorted."""
     names = table.schema()
     terms = tuple(
         str(Term.of(str(field.transform), names.find_column_name(field.source_id) or f"column {field.source_id}"))

@@ -1,4 +1,4 @@
-"""Observe: what a table's metadata and a sample of its rows tell of how it is changed, and what a filter must read."""
+"""What a table's metadata and a sample of its rows tell of how it is changed, and what a filter must read."""
 
 import json
 from collections.abc import Iterable
@@ -11,17 +11,19 @@ from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, EqualTo, G
 from pyiceberg.table import Table
 
 from pipelines.lake.properties import KEY_COLUMNS
+from services.stack.errors import CannotVerify
 from services.stack.lake import lineage
-from services.verify.errors import CannotVerify
 
 BATCHES, SAMPLE, TRIED = 100, 100_000, 5
 
 
 @dataclass(frozen=True)
 class Filter:
-    """A column that readers filter by. ``read``: the share of the table's bytes that a filter for one value of it must
-    read as the table lies, the mean over some values. ``distinct``: values among ``SAMPLE`` rows; ``hours``: from the
-    column's least to its greatest value, where it is a time.
+    """A column that readers filter by.
+
+    ``read``: the share of the table's bytes that a filter for one value of it must read as the table lies, the mean
+    over some values. ``distinct``: values among ``SAMPLE`` rows; ``hours``: from the column's least to its greatest
+    value, where it is a time.
     """
 
     column: str
@@ -32,9 +34,11 @@ class Filter:
 
 @dataclass(frozen=True)
 class Observed:
-    """A table: its size, and of its newest ``batches`` commits with changed rows the median of the rows and of the
-    share of its files in which there were some. ``spread``: the share of as many files in which these rows would be if
-    the table were sorted by ``key``; None where the key's values can't be told in numbers.
+    """A table's size, and what its newest commits changed.
+
+    Of its newest ``batches`` commits with changed rows the median of the rows and of the share of its files in which
+    there were some. ``spread``: the share of as many files in which these rows would be if the table were sorted by
+    ``key``; None where the key's values can't be told in numbers.
     """
 
     rows: int
@@ -70,7 +74,7 @@ def observe(table: Table, where: Iterable[str]) -> Observed:
 
 
 def _batches(table: Table) -> tuple[list[int], list[float]]:
-    """Of each commit that changed rows, how many, and the share of the files before it that got deletes."""
+    """Return how many rows each commit changed, and the share of the files before it that got deletes."""
     changes, shares = [], []
     for snapshot, _ in zip(lineage(table), range(BATCHES), strict=False):
         summary = snapshot.summary.additional_properties if snapshot.summary else {}
@@ -83,7 +87,7 @@ def _batches(table: Table) -> tuple[list[int], list[float]]:
 
 
 def _spread(table: Table, key: str, changes: int, files: int) -> float | None:
-    """The rows changed last: in how many of ``files`` stretches of the key are they?"""
+    """Return in how many of ``files`` stretches of the key the rows are that were changed last, as a share."""
     low, high = _bounds(table, key)
     if not isinstance(low, int) or not isinstance(high, int) or high == low:
         return None
@@ -110,12 +114,12 @@ def _filter(table: Table, column: str) -> Filter:
 
 
 def _bytes(table: Table, condition: BooleanExpression) -> int:
-    """Of the files that a scan with this condition reads."""
+    """Return the size of the files that a scan with this condition reads."""
     return sum(int(task.file.file_size_in_bytes) for task in table.scan(condition).plan_files())
 
 
 def _bounds(table: Table, column: str) -> tuple[Any, Any]:
-    """The least and the greatest value, by the statistics of the files; (None, None) without any."""
+    """Return the least and the greatest value, by the statistics of the files; (None, None) without any."""
     metrics = [entry[column] for entry in table.inspect.data_files()["readable_metrics"].to_pylist()]
     lows = [entry["lower_bound"] for entry in metrics if entry["lower_bound"] is not None]
     highs = [entry["upper_bound"] for entry in metrics if entry["upper_bound"] is not None]

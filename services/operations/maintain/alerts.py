@@ -16,8 +16,10 @@ FILE_COUNTS = ("file_count", "position_delete_file_count", "equality_delete_file
 
 @dataclass(frozen=True)
 class Condition:
-    """A table. ``partition_files``: data and delete files of the partition that has most; ``metadata_bytes``: manifests
-    of all snapshots; ``scan_cost``: see :class:`Need`; ``compaction_due``: why it should be rewritten, if it should;
+    """How healthy a table is.
+
+    ``partition_files``: data and delete files of the partition that has most; ``metadata_bytes``: manifests of all
+    snapshots; ``scan_cost``: see :class:`Need`; ``compaction_due``: why it should be rewritten, if it should;
     ``compacted``: when it was last, as far as its snapshots tell; ``begun``: when the oldest of these was made.
     """
 
@@ -31,7 +33,7 @@ class Condition:
 
 
 def condition(table: Table, need: Need) -> Condition:
-    """Of a table, and what it needs."""
+    """Return how healthy a table is, and what it needs."""
     manifests = table.inspect.all_manifests().select(["path", "length"]).to_pylist()
     partitions = table.inspect.partitions().select(list(FILE_COUNTS)).to_pylist()
     snapshots = table.snapshots()
@@ -48,7 +50,7 @@ def condition(table: Table, need: Need) -> Condition:
 
 
 def alerts(limits: Alerts, found: Condition, now: datetime) -> list[str]:
-    """What is beyond ``limits``, each in a sentence."""
+    """Return what is beyond ``limits``, each in a sentence."""
     said = []
     if found.partition_files > limits.partition_files:
         said.append(f"{found.partition_files:,} files in a partition, more than {limits.partition_files:,}")

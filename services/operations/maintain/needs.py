@@ -14,14 +14,15 @@ from pipelines.maintenance.health import MIB, Health, health
 from pipelines.maintenance.plan import Due, compaction, counted_columns, deletes, expiry, manifests, statistics
 from pipelines.specs.load import Specs
 from services.stack.endpoints import StackSettings
+from services.stack.errors import CannotVerify
 from services.stack.lake import tables
-from services.verify.errors import CannotVerify
 
 
 @dataclass(frozen=True)
 class Need:
-    """A table (``namespace.name``), its health, what a scan is estimated to cost as a multiple of the cost if it were
-    rewritten now, and what is due.
+    """What a table (``namespace.table``) needs.
+
+    Its health, what a scan is estimated to cost as a multiple of the cost if it were rewritten now, and what is due.
     """
 
     table: str
@@ -31,7 +32,10 @@ class Need:
 
 
 def needs(catalog: Catalog, settings: StackSettings, specs: Specs, names: Iterable[str] = ()) -> list[Need]:
-    """Of the named tables (``table``, ``namespace.table``), or all. Raises CannotVerify for a name that none has."""
+    """Return what the named tables need, or all. Raises CannotVerify for a name that none has.
+
+    A name is ``table`` or ``namespace.table``.
+    """
     found = {".".join(table.name()[-2:]): table for table in tables(catalog, settings)}
     wanted = set(names)
     unknown = wanted - {called for name in found for called in _called(name)}
@@ -54,7 +58,7 @@ def source_of(table: Table) -> tuple[str, str] | None:
 
 
 def need_of(table: Table, specs: Specs) -> Need:
-    """What one mirrored table needs."""
+    """Return what one mirrored table needs."""
     source, snapshot = source_of(table), table.current_snapshot()
     assert source is not None
     policy = specs.upkeep(*source)

@@ -58,8 +58,10 @@ class Answer:
 def ask(
     catalog: Catalog, names: Iterable[str], asked: Asked, timeout: float, on_progress: OnProgress = silent
 ) -> list[Answer]:
-    """Ask for the tables' upkeep, and wait until all is done. Raises NotMaintained after ``timeout`` seconds: what was
-    asked is done all the same, if the mirror gets to it within the hour.
+    """Ask for the tables' upkeep, and wait until all is done.
+
+    Raises NotMaintained after ``timeout`` seconds: what was asked is done all the same, if the mirror gets to it within
+    the hour.
     """
     rows = [{"id": str(uuid.uuid4()), "table": name, "everything": asked is not Asked.DUE, "at": datetime.now(UTC),
              "purge": asked is Asked.PURGE} for name in names]  # fmt: skip

@@ -7,8 +7,8 @@ from confluent_kafka.admin import AdminClient
 
 from pipelines.kafka.client import ANSWER_SECONDS, LATEST, ask, client_config, list_offsets
 from services.stack.endpoints import StackSettings
-from services.stack.position import topics_of
-from services.verify.tail import Decoder, read_range
+from services.stack.records import Decoder, read_range
+from services.stack.source import topics_of
 
 INITIAL, INCREMENTAL = "Initial Snapshot", "Incremental Snapshot"
 STARTED, SCANNED, COMPLETED = "STARTED", "TABLE_SCAN_COMPLETED", "COMPLETED"
@@ -16,7 +16,10 @@ STARTED, SCANNED, COMPLETED = "STARTED", "TABLE_SCAN_COMPLETED", "COMPLETED"
 
 @dataclass(frozen=True)
 class Notification:
-    """``kind``: of snapshot; ``type``: what happened to it. The rest is said of a table."""
+    """What the connector says of a snapshot.
+
+    ``kind``: of snapshot; ``type``: what happened to it. The rest is said of a table.
+    """
 
     kind: str
     type: str
@@ -36,7 +39,7 @@ class Notifications:
         self._read = self._end()
 
     def news(self) -> Iterator[Notification]:
-        """What is new, in order. Raises KafkaException."""
+        """Return what is new, in order. Raises KafkaException."""
         start, self._read = self._read, self._end()
         for message in read_range(self._bootstrap, self._topic, {0: (start, self._read)}):
             event, _ = self._decoder.decode(message.value() or b"")

@@ -24,9 +24,11 @@ from services.operations.resync.notifications import INCREMENTAL, INITIAL, Notif
 from services.operations.resync.scan import Scan
 from services.stack import lake
 from services.stack.endpoints import StackSettings
-from services.stack.position import Deadline, connect, kafka, topics_of, wait_until_published
+from services.stack.offsets import kafka
+from services.stack.position import Deadline, wait_until_published
 from services.stack.progress import OnProgress, Progress, silent
-from services.verify.tail import Decoder
+from services.stack.records import Decoder
+from services.stack.source import connect, topics_of
 from services.verify.verification import choose
 
 Offsets = Mapping[str, Mapping[int, int]]
@@ -34,8 +36,10 @@ Offsets = Mapping[str, Mapping[int, int]]
 
 @dataclass
 class TableResync:
-    """What was done of one table. ``read``: its rows in the source; ``removed``: rows that only the lake had;
-    ``letters``: dead letters that were closed, since their rows were read again.
+    """What was done of one table.
+
+    ``read``: its rows in the source; ``removed``: rows that only the lake had; ``letters``: dead letters that were
+    closed, since their rows were read again.
     """
 
     table: str
@@ -53,12 +57,15 @@ class Resynced:
     seconds: float = 0.0
 
     def to_json(self) -> dict[str, Any]:
-        """The same as plain data."""
+        """Return this as plain data."""
         return asdict(self)
 
 
 def plan(settings: StackSettings, names: Iterable[str], whole: bool) -> list[SourceTable]:
-    """The tables that would be read again. Raises CannotResync, and CannotVerify for a name that no table has."""
+    """Return the tables that would be read again.
+
+    Raises CannotResync, and CannotVerify for a name that no table has.
+    """
     with connect(settings) as source:
         found, unread = source.tables(), source.why_left_out()
     chosen = choose(found, set(names), unread)
@@ -135,7 +142,7 @@ class _Work:
         return self._end(whole=True)
 
     def _wait_for_other_snapshots(self, connector: Connect) -> None:
-        """A scan that is under way would be taken for ours, though it began before."""
+        """Wait until no scan is under way: it would be taken for ours, though it began before."""
         wait_until_published(self._settings, Deadline(self._deadline.left), self._on_progress)
         running = "incremental_snapshot_collections"
         self._wait(
@@ -187,7 +194,7 @@ class _Work:
             self._done[table].read = rows
 
     def _mirrored(self) -> bool:
-        """Whether every table has ended its resync. One without any record has no table in the lake."""
+        """Return whether every table has ended its resync. One without any record has no table in the lake."""
         empty = {topic for topic, reached in self._ends().items() if not any(reached.values())}
         for table in lake.tables(self._catalog, self._settings):
             pinned = lake.pin(table)

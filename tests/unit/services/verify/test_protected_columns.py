@@ -21,11 +21,11 @@ from pipelines.sources.postgres.reader import table_column
 from quality.contract import Column, Contract
 from quality.protection import Protection, masked
 from services.stack import duckdb_functions
+from services.stack.errors import CannotVerify
 from services.stack.lake import PinnedTable
 from services.verify import staging
 from services.verify.columns import Plan
 from services.verify.compare import Comparison, compare
-from services.verify.errors import CannotVerify
 from services.verify.overlay import Change, fold
 from services.verify.protected_columns import plan
 
