@@ -19,8 +19,10 @@ ROOMS = (Path(__file__).parent, Path(__file__).parents[1] / "protection")
 
 @dataclass(frozen=True)
 class Look:
-    """A dataset at one moment. ``definition``: another one whenever rows that are there may have to look otherwise;
-    ``snapshot``: its table's; ``reached``: of which one the dataset is; None: of none.
+    """A dataset at one moment.
+
+    ``definition``: another one whenever rows that are there may have to look otherwise; ``snapshot``: its table's;
+    ``reached``: of which one the dataset is; None: of none.
     """
 
     definition: str
@@ -30,9 +32,10 @@ class Look:
 
 @dataclass
 class Due:
-    """What is due among datasets. ``fingerprint``: of the key; ``file``: where it is noted by which definition each was
-    brought up to date, for the next process; ``again_seconds``: after which what failed is tried again, unless it has
-    changed by then.
+    """What is due among datasets.
+
+    ``fingerprint``: of the key; ``file``: where it is noted by which definition each was brought up to date, for the
+    next process; ``again_seconds``: after which what failed is tried again, unless it has changed by then.
     """
 
     fingerprint: str | None
