@@ -57,7 +57,7 @@ class Source:
         with _not_ready("the source can't be looked after"):
             return self.administrator.keep_ready()
 
-    def snapshot_again(self, tables: frozenset[str]) -> None:
+    def request_rereads(self, tables: frozenset[str]) -> None:
         """Ask the connector to copy these tables as they are now, beside the stream of changes. Raises NotReady."""
         with _not_ready("the snapshot can't be asked for"):
             self.administrator.request_rereads(tables)
@@ -85,7 +85,7 @@ class Source:
         with _not_ready("the slot can't be dropped"):
             return self.administrator.drop_slot()
 
-    def part_with(self, reader: int) -> None:
+    def end_reader(self, reader: int) -> None:
         """End the backend that sends the log to a task which no longer takes it, so that another one can have the slot.
 
         Raises NotReady.

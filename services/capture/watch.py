@@ -21,7 +21,7 @@ from services.capture.stalls import Flow
 from services.stack.stopping import Stop
 
 TICK_SECONDS = 2.0
-TEND_SECONDS = 15.0
+KEEP_READY_SECONDS = 15.0
 CONNECT_SECONDS = 180.0
 MIB = 1024**2
 CAPTURE_STALLS, CONNECTOR_FAILED = "infra/runbooks/capture-stalls.md", "infra/runbooks/connector-failed.md"
@@ -43,7 +43,7 @@ class Watcher:
     excluded: LeftOut = _NOTHING_LEFT_OUT
     shown: tuple[State, int, str | None] | None = None
     warned: bool = False
-    tended_at: float = field(default_factory=time.monotonic)
+    kept_ready_at: float = field(default_factory=time.monotonic)
 
     @property
     def name(self) -> str:
@@ -62,10 +62,10 @@ class Watcher:
                 self._look()
             except NotReady as error:
                 self._show(State.WAITING, str(error))
-            if time.monotonic() - self.tended_at >= TEND_SECONDS:
-                self.tended_at = time.monotonic()
+            if time.monotonic() - self.kept_ready_at >= KEEP_READY_SECONDS:
+                self.kept_ready_at = time.monotonic()
                 try:
-                    self._tend()
+                    self._keep_ready()
                 except NotReady as error:
                     self.log.warning("tables not looked after", error=str(error))
 
@@ -168,7 +168,7 @@ class Watcher:
             now,
         )
 
-    def _tend(self) -> None:
+    def _keep_ready(self) -> None:
         """Look after the source's tables; register anew when a table is to be left out or taken in."""
         changed, excluded = self.source.keep_ready()
         if changed:
@@ -177,30 +177,30 @@ class Watcher:
         if self.shown is not None and self.shown[0] is State.RUNNING:
             to_copy = copies.noted(self.source.settings.state_dir)
             if to_copy:
-                self.source.snapshot_again(to_copy)
+                self.source.request_rereads(to_copy)
                 copies.asked(self.source.settings.state_dir)
                 self.log.info("tables taken in", tables=sorted(to_copy))
         if excluded.differs_from(self.excluded):
             self._register(excluded)
             self.log.info("tables left out", left_out=sorted(excluded.tables))
         if self.shown is not None and self.shown[0] in (State.RUNNING, State.STALLED):
-            self._recognise()
+            self._check_continuity()
 
-    def _recognise(self) -> None:
+    def _check_continuity(self) -> None:
         """Make sure that the source is still the one it was, and that its changes flow; leave a new mark in it."""
         problem, offset, now = self._broken()
         if problem is not None:
             self._end(problem)
             return
         remember(self.source.settings.state_dir, self.source.leave_mark())
-        self._see_that_it_flows(offset, now)
+        self._check_flow(offset, now)
         bound = self.source.settings.slot_wal_warn_mib
         if (now.held > bound * MIB) is not self.warned:
             self.warned = not self.warned
             say = self.log.warning if self.warned else self.log.info
             say("log held back", mib=now.held // MIB, warns_beyond_mib=bound, page=WAL_GROWS)
 
-    def _see_that_it_flows(self, offset: Mapping[str, Any] | None, now: LogState) -> None:
+    def _check_flow(self, offset: Mapping[str, Any] | None, now: LogState) -> None:
         patience = self.flow.patience
         flow, start_anew = self.flow.observe(offset, now.written, now.sent, time.monotonic())
         if start_anew:
@@ -213,7 +213,7 @@ class Watcher:
         self.flow = flow
         # A task that hangs doesn't end when it is told to, and would keep the slot.
         if start_anew and now.reader is not None:
-            self.source.part_with(now.reader)
+            self.source.end_reader(now.reader)
 
     def _show(self, state: State, error: str | None = None) -> None:
         now = (state, self.restarts.used, error)

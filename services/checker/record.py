@@ -33,7 +33,7 @@ _ARROW = pa.schema([
 
 
 @dataclass(frozen=True)
-class KnownResult:
+class CheckResult:
     """One promise, as it was found.
 
     ``success`` None: it couldn't be asked. ``since``: only of what was written after these positions; ``elements``,
@@ -52,7 +52,7 @@ class KnownResult:
 
 
 @dataclass(frozen=True)
-class KnownRun:
+class CheckRun:
     """One table's checks."""
 
     run: str
@@ -67,7 +67,7 @@ class KnownRun:
     not_asked: int
     request: str | None
     error: str | None
-    results: tuple[KnownResult, ...] = ()
+    results: tuple[CheckResult, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -82,37 +82,37 @@ class Request:
     full: bool
 
 
-def newest(catalog: Catalog, tables: Iterable[str] | None = None) -> dict[str, KnownRun]:
+def newest(catalog: Catalog, tables: Iterable[str] | None = None) -> dict[str, CheckRun]:
     """Return table to its newest run, without the results; ``tables``: only of these."""
     wanted = None if tables is None else In(term="table", literals=set(tables))
-    found: dict[str, KnownRun] = {}
+    found: dict[str, CheckRun] = {}
     for run in sorted(_runs(catalog, wanted), key=lambda run: run.started_at):
         found[run.table] = run
     return found
 
 
-def history(catalog: Catalog, runs: int) -> list[KnownRun]:
+def history(catalog: Catalog, runs: int) -> list[CheckRun]:
     """Return the newest so many runs of each table that could ask something, without the results."""
-    found: dict[str, list[KnownRun]] = {}
+    found: dict[str, list[CheckRun]] = {}
     for run in sorted(_runs(catalog, None), key=lambda run: run.started_at, reverse=True):
         if not run.error:
             found.setdefault(run.table, []).append(run)
     return [run for each in found.values() for run in each[:runs]]
 
 
-def answers(catalog: Catalog, requests: Iterable[str]) -> list[KnownRun]:
+def answers(catalog: Catalog, requests: Iterable[str]) -> list[CheckRun]:
     """Return what was found for requests, so far."""
     return sorted(_runs(catalog, In(term="request", literals=set(requests))), key=lambda run: run.table)
 
 
-def with_results(catalog: Catalog, runs: Iterable[KnownRun]) -> list[KnownRun]:
+def with_results(catalog: Catalog, runs: Iterable[CheckRun]) -> list[CheckRun]:
     """Return the runs, with what each found."""
     runs = list(runs)
-    found: dict[str, list[KnownResult]] = {run.run: [] for run in runs}
+    found: dict[str, list[CheckResult]] = {run.run: [] for run in runs}
     if runs:
         for row in _rows(catalog, CHECKS, _RESULT, In(term="run", literals=set(found))):
-            found[row["run"]].append(KnownResult(**{n: row[n] for n in KnownResult.__dataclass_fields__}))
-    return [KnownRun(**{**vars(run), "results": tuple(found[run.run])}) for run in runs]
+            found[row["run"]].append(CheckResult(**{n: row[n] for n in CheckResult.__dataclass_fields__}))
+    return [CheckRun(**{**vars(run), "results": tuple(found[run.run])}) for run in runs]
 
 
 def ask(catalog: Catalog, tables: Iterable[str], full: bool) -> list[Request]:
@@ -147,9 +147,9 @@ def document(catalog: Catalog, runs: Iterable[str]) -> Mapping[str, str]:
     return {row["run"]: row["document"] for row in rows if row["document"]}
 
 
-def _runs(catalog: Catalog, where: BooleanExpression | None) -> Iterator[KnownRun]:
+def _runs(catalog: Catalog, where: BooleanExpression | None) -> Iterator[CheckRun]:
     for row in _rows(catalog, CHECK_RUNS, RUN, where):
-        yield KnownRun(**row)
+        yield CheckRun(**row)
 
 
 def _rows(

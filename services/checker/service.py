@@ -17,7 +17,7 @@ from quality import odcs
 from quality.contract import Contract
 from quality.errors import ContractError
 from services.checker import record
-from services.checker.record import KnownRun, Request
+from services.checker.record import CheckRun, Request
 from services.checker.settings import CheckerSettings
 from services.stack.errors import LakehouseError
 from services.stack.lake import open_catalog, tables
@@ -112,7 +112,7 @@ class CheckerService:
         return f"{self.settings.namespace(schema)}.{name}"
 
 
-def due(snapshots: Mapping[str, int], runs: Mapping[str, KnownRun], contracts: Mapping[str, Contract]) -> list[str]:
+def due(snapshots: Mapping[str, int], runs: Mapping[str, CheckRun], contracts: Mapping[str, Contract]) -> list[str]:
     """Return the lake's tables whose contract is to be checked, by what the lake calls them.
 
     They have changed since they were checked last, or their contract has.

@@ -11,7 +11,7 @@ from services.cli.output import expected_errors, out, print_json
 from services.cli.tables import AsJson, named
 from services.operations.layout.advice import Advice, advise
 from services.operations.layout.current import layout_of
-from services.operations.layout.observation import Observed, observe
+from services.operations.layout.observation import Observation, observe
 from services.stack.endpoints import StackSettings
 
 ADVISE_HELP = """Propose how a table should be partitioned and sorted, with what that is estimated to gain.
@@ -53,7 +53,7 @@ def advise_table(
               f"  table: {source}\n  layout: {_yaml(found)}", sep="\n", markup=False, highlight=False)  # fmt: skip
 
 
-def _seen(observed: Observed) -> str:
+def _seen(observed: Observation) -> str:
     seen = f"{observed.rows:,} rows in {observed.files:,} files; "
     if not observed.batches:
         return seen + "no batch that its history still holds changed a row of it."

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from quality import odcs
 from services.checker import record
-from services.checker.record import KnownResult, KnownRun
+from services.checker.record import CheckResult, CheckRun
 from services.cli.output import CHECK_FAILED, UNUSABLE, expected_errors, fail, out, print_json, progress
 from services.stack.endpoints import StackSettings
 from services.stack.lake import open_catalog
@@ -70,7 +70,7 @@ def _tables(settings: StackSettings, names: list[str], as_json: bool) -> list[st
 def _checked(
     catalog: Catalog, tables: list[str], full: bool, timeout: float, on_progress: OnProgress,
     give_up: Callable[[str], None],
-) -> list[KnownRun]:  # fmt: skip
+) -> list[CheckRun]:  # fmt: skip
     requests = record.ask(catalog, tables, full)
     deadline = time.monotonic() + timeout
     while True:
@@ -84,7 +84,7 @@ def _checked(
         time.sleep(POLL_SECONDS)
 
 
-def _print(found: list[KnownRun]) -> None:
+def _print(found: list[CheckRun]) -> None:
     if not found:
         out.print("Nothing was checked yet.")
     for run in found:
@@ -99,7 +99,7 @@ def _print(found: list[KnownRun]) -> None:
             out.print(grid)
 
 
-def _said(result: KnownResult) -> str:
+def _said(result: CheckResult) -> str:
     if result.error:
         return f"not asked: {result.error}"
     return f"found {result.observed}" if result.observed is not None else ""

@@ -38,7 +38,7 @@ def as_data(state: TableState) -> dict[str, Any]:
     """Return a table's state as plain data."""
     return {
         "table": state.table,
-        "verified_through": state.verified and state.verified.lsn,
+        "verified_through": state.verified and state.verified.log_position,
         "verified_at": state.verified and state.verified.at,
         "snapshot_id": str(state.verified.snapshot_id) if state.verified and state.verified.snapshot_id else None,
         "round_ended_at": state.ended_at,
@@ -58,7 +58,8 @@ def _print(states: list[TableState]) -> None:
     for state in states:
         through = state.verified
         grid.add_row(
-            state.table, through.lsn if through else "-", f"{through.at:%Y-%m-%d %H:%M:%S}" if through else "-",
+            state.table, through.log_position if through else "-",
+            f"{through.at:%Y-%m-%d %H:%M:%S}" if through else "-",
             str(through.snapshot_id or "-") if through else "-",
             f"{state.ended_at:%Y-%m-%d %H:%M:%S}" if state.ended_at else "-",
             f"[bold red]{state.differences:,}[/]" if state.differences else "0",

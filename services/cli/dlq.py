@@ -10,7 +10,7 @@ from pipelines.kafka.avro import Undecodable
 from services.cli import dlq_actions
 from services.cli.letters import Key, Reason, Since, Topic, parse_position, print_letters, wanted
 from services.cli.output import CHECK_FAILED, UNUSABLE, expected_errors, fail, out, print_json
-from services.operations.dead_letters.letters import LISTED, OPEN, Letters, Wanted
+from services.operations.dead_letters.letters import LISTED, OPEN, LetterFilter, Letters
 from services.operations.dead_letters.replay import WHOLE
 from services.stack.endpoints import StackSettings
 from services.stack.lake import open_catalog
@@ -103,7 +103,7 @@ def show_letter(
         topic, partition, offset = parse_position(position)
     except ValueError as error:
         fail(str(error), UNUSABLE, as_json)
-    chosen = Wanted(frozenset({(topic, partition, offset)}), topic, states=frozenset({OPEN, REPLAYED, DISCARDED}))
+    chosen = LetterFilter(frozenset({(topic, partition, offset)}), topic, states=frozenset({OPEN, REPLAYED, DISCARDED}))
     with expected_errors(as_json):
         settings = StackSettings.load()
         decoder = Decoder(settings.schema_registry_url)

@@ -8,8 +8,8 @@ from pipelines.dead_letters.actions import DISCARDED
 from services.cli.letters import Key, Positions, Reason, Since, Topic, print_letters, wanted
 from services.cli.output import CHECK_FAILED, UNUSABLE, Because, expected_errors, fail, out, print_json
 from services.operations.audit_trail import audited
-from services.operations.dead_letters.letters import POSITION, Letter, Letters, Wanted, position
-from services.operations.dead_letters.replay import replay, settle, with_keys
+from services.operations.dead_letters.letters import POSITION, Letter, LetterFilter, Letters, position
+from services.operations.dead_letters.replay import close_interrupted, replay, with_keys
 from services.stack.endpoints import StackSettings
 from services.stack.lake import open_catalog
 from services.stack.offsets import kafka
@@ -90,7 +90,7 @@ def discard_letters(
             found = letters.find(chosen, decoder)
         else:
             with audited(catalog, "discard", _told(chosen), because) as doing:
-                settle(letters, settings.kafka_bootstrap)
+                close_interrupted(letters, settings.kafka_bootstrap)
                 found = letters.find(chosen, decoder)
                 if found:
                     letters.close(found, DISCARDED, because)
@@ -134,15 +134,15 @@ def accept_letters(
 def _named(
     positions: list[str] | None, topic: str | None, reason: str | None, since: str | None, key: str | None,
     as_json: bool,
-) -> Wanted:  # fmt: skip
+) -> LetterFilter:  # fmt: skip
     chosen = wanted(positions, topic, reason, since, key, as_json)
-    if not chosen.names_any:
+    if not chosen.has_condition:
         fail("say which: positions, --topic, --reason, --since or --key (`lakehouse dlq list` shows them)", UNUSABLE,
              as_json)  # fmt: skip
     return chosen
 
 
-def _told(chosen: Wanted) -> str:
+def _told(chosen: LetterFilter) -> str:
     """Return which letters are meant, in words. Not by which key: that may be somebody's."""
     words = [":".join(map(str, at)) for at in sorted(chosen.positions)]
     words += [f"{name} {value}" for name in ("topic", "reason", "since") if (value := getattr(chosen, name))]

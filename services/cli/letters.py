@@ -8,7 +8,7 @@ import typer
 from rich.table import Table
 
 from services.cli.output import UNUSABLE, fail, out
-from services.operations.dead_letters.letters import OPEN, Letter, Wanted, position
+from services.operations.dead_letters.letters import OPEN, Letter, LetterFilter, position
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -23,13 +23,13 @@ Positions = Annotated[list[str] | None, typer.Argument(metavar="TOPIC:PARTITION:
 def wanted(
     positions: list[str] | None, topic: str | None, reason: str | None, since: str | None, key: str | None,
     as_json: bool, states: frozenset[str] = frozenset({OPEN}),
-) -> Wanted:  # fmt: skip
+) -> LetterFilter:  # fmt: skip
     """Return the letters that a command's arguments name; leaves with a message if they can't be read."""
     try:
         named = frozenset(parse_position([text]) for text in positions or ())
     except ValueError as error:
         fail(str(error), UNUSABLE, as_json)
-    return Wanted(named, topic, reason, moment("--since", since, as_json), key, states)
+    return LetterFilter(named, topic, reason, moment("--since", since, as_json), key, states)
 
 
 def moment(option: str, text: str | None, as_json: bool) -> datetime | None:

@@ -7,7 +7,7 @@ from rich.table import Table
 
 from services.cli.output import UNUSABLE, Because, expected_errors, fail, out, print_json, progress
 from services.operations.audit_trail import audited
-from services.operations.resync.resync import Resynced, plan
+from services.operations.resync.resync import ResyncReport, plan
 from services.operations.resync.resync import resync as run_resync
 from services.stack.endpoints import StackSettings
 from services.stack.lake import open_catalog
@@ -57,11 +57,11 @@ def resync(
         _print(done)
 
 
-def _print(done: Resynced) -> None:
+def _print(done: ResyncReport) -> None:
     grid = Table("table", title="Read from the source again", title_justify="left")
     for name in ("rows read", "rows removed", "letters closed"):
         grid.add_column(name, justify="right")
     for table in done.tables:
         grid.add_row(table.table, f"{table.read:,}", f"{table.removed or 0:,}", f"{table.letters:,}")
     out.print(grid)
-    out.print(f"Resynced in {done.seconds:.0f} s. `lakehouse verify` proves it.", highlight=False)
+    out.print(f"ResyncReport in {done.seconds:.0f} s. `lakehouse verify` proves it.", highlight=False)

@@ -9,7 +9,7 @@ from pyiceberg.table import Table as LakeTable
 from rich.table import Table
 
 from pipelines.specs.load import load_specs
-from services.checker.record import KnownRun, newest
+from services.checker.record import CheckRun, newest
 from services.cli.output import age, expected_errors, out, print_json, size
 from services.cli.tables import AsJson, TableFacts, facts, lags, named, through, verified
 from services.lineage.ask import Asking
@@ -23,7 +23,7 @@ from services.operations.maintain.needs import need_of, source_of
 from services.stack.endpoints import StackSettings
 from services.stack.errors import Unreachable
 from services.stack.lake import lineage, open_catalog
-from services.stack.published import Shown, datasets, shown
+from services.stack.published import DatasetState, datasets, shown
 
 HELP = """Show one table: columns, key, positions, files, health, contract, lineage, and its newest snapshots.
 
@@ -104,7 +104,7 @@ def _promised(contract: Promise) -> dict[str, str]:
     }
 
 
-def _checked(run: KnownRun) -> str:
+def _checked(run: CheckRun) -> str:
     kept = f"{run.asked:,} promises kept" if run.success else run.error or f"{run.failed:,} broken of {run.asked:,}"
     not_asked = f", {run.not_asked:,} couldn't be asked" if run.not_asked else ""
     return (
@@ -112,7 +112,7 @@ def _checked(run: KnownRun) -> str:
     )
 
 
-def _shown(dataset: Shown) -> str:
+def _shown(dataset: DatasetState) -> str:
     behind = f"{age(dataset.behind_seconds)} behind" if dataset.behind_seconds else "up to date"
     return f"to {dataset.role} as {dataset.table}, {behind}"
 

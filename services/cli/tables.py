@@ -82,7 +82,7 @@ def facts(table: LakeTable, lags: Offsets, held: Mapping[str, str], known: Mappi
         lag=lag,
         freshness_seconds=0.0 if lag == 0 else _age_of_newest(table),
         held=held.get(topic or ""),
-        verified_through=seen.lsn if seen else None,
+        verified_through=seen.log_position if seen else None,
         verified_at=seen.at if seen else None,
         differences=state.differences if state else 0,
         positions={str(p): offset for p, offset in sorted(ledger_of(table).positions.items())},

@@ -98,10 +98,10 @@ def pinned_rows(
     return f"(SELECT {outputs} FROM {rows} p{' WHERE ' + left if deletes else ''})"
 
 
-def count_beyond(connection: duckdb.DuckDBPyConnection, pinned: PinnedTable, lsn: int) -> int:
-    """Return how many of the pinned rows have a greater log position than ``lsn``."""
+def count_beyond(connection: duckdb.DuckDBPyConnection, pinned: PinnedTable, log_position: int) -> int:
+    """Return how many of the pinned rows have a greater log position than that."""
     row = connection.execute(
-        f"SELECT count(*) FROM {pinned_rows(connection, pinned, [])} WHERE lsn > {lsn:d}"
+        f"SELECT count(*) FROM {pinned_rows(connection, pinned, [])} WHERE lsn > {log_position:d}"
     ).fetchone()
     return int(row[0]) if row else 0
 

@@ -14,7 +14,7 @@ from services.stack.lake import lineage
 
 
 @dataclass(frozen=True)
-class Shown:
+class DatasetState:
     """A role's dataset.
 
     ``snapshot_id``: of its table, which it is of; ``behind_seconds``: since when the table has had a commit that the
@@ -50,7 +50,7 @@ def full_name(dataset: Table) -> str:
     return ".".join(("lake", *dataset.name()[-2:]))
 
 
-def shown(dataset: Table, table: Table, now: datetime) -> Shown:
+def shown(dataset: Table, table: Table, now: datetime) -> DatasetState:
     """Return how far a dataset is behind its table."""
     summaries = (s.summary.additional_properties for s in lineage(dataset) if s.summary is not None)
     of = next((summary[PUBLISHED_SNAPSHOT] for summary in summaries if PUBLISHED_SNAPSHOT in summary), None)
@@ -58,4 +58,4 @@ def shown(dataset: Table, table: Table, now: datetime) -> Shown:
     behind = 0.0
     if lacking:
         behind = (now - datetime.fromtimestamp(lacking[-1].timestamp_ms / 1000, UTC)).total_seconds()
-    return Shown(dataset.properties[PUBLISHED_ROLE], full_name(dataset), of, max(0.0, behind))
+    return DatasetState(dataset.properties[PUBLISHED_ROLE], full_name(dataset), of, max(0.0, behind))

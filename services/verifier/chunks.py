@@ -24,12 +24,12 @@ from services.stack.progress import OnProgress
 from services.stack.records import Decoder
 from services.stack.scratch import scratch
 from services.stack.source import connect, topics_of
-from services.verifier.rounds import Finding, Mark, Seen
+from services.verifier.rounds import ChunkResult, Finding, VerifiedPosition
 from services.verifier.settings import VerifierSettings
 from services.verify import columns, protected_columns, staging
-from services.verify.look import Look, contract_of
 from services.verify.ranges import EVERY_ROW, lake_range
 from services.verify.report import Difference, TableReport
+from services.verify.table_comparison import TableComparison, contract_of
 
 MEMORY = "128MB"
 KEYS = 100
@@ -47,20 +47,20 @@ class Job:
 
 
 @dataclass(frozen=True)
-class NotCovered:
+class Exclusion:
     """Why a table can't be compared chunk by chunk."""
 
     reason: str
 
 
 @dataclass(frozen=True)
-class PutOff:
+class Postponement:
     """Why a table can't be compared at this position."""
 
     reason: str
 
 
-Outcome = Seen | NotCovered | PutOff
+Outcome = ChunkResult | Exclusion | Postponement
 # What is wrong with one table keeps no other waiting.
 _UNREADABLE = (CannotVerify, SourceUnreadable, pa.ArrowInvalid, duckdb.Error)
 
@@ -74,7 +74,7 @@ class _Staged:
     plan: columns.Plan
     within: KeyRange
     rows: int
-    mark: Mark
+    mark: VerifiedPosition
 
 
 def look(settings: VerifierSettings, jobs: Sequence[Job], on_progress: OnProgress) -> Iterator[tuple[Job, Outcome]]:
@@ -86,7 +86,7 @@ def look(settings: VerifierSettings, jobs: Sequence[Job], on_progress: OnProgres
     held, mirrored = topics.held(), topics.mirrored()
     for job in jobs:
         if reason := held.get(_topic(settings, job.table)):
-            yield job, PutOff(f"the mirror holds it: {reason}")
+            yield job, Postponement(f"the mirror holds it: {reason}")
     catalog = lake.open_catalog(settings)
     free = [job for job in jobs if _topic(settings, job.table) not in held]
     pinned = [(job, _pin(catalog, settings, job.table)) for job in free]
@@ -100,7 +100,7 @@ def look(settings: VerifierSettings, jobs: Sequence[Job], on_progress: OnProgres
             return
         reached = wait_until_published(settings, Deadline(PUBLISHED_SECONDS), on_progress)
         decoder = Decoder(settings.schema_registry_url)
-        at = Look(settings, connection, snapshot, mirrored, reached, decoder, on_progress)
+        at = TableComparison(settings, connection, snapshot, mirrored, reached, decoder, on_progress)
         for number, chunk in enumerate(staged):
             try:
                 yield chunk.job, _compared(at, chunk, number)
@@ -127,7 +127,7 @@ def _read_source(
     rows = 0
     with connect(settings) as source:
         position = source.log_position()
-        mark = Mark(lsn=position.text, at=position.at, snapshot_id=None)
+        mark = VerifiedPosition(log_position=position.text, at=position.at, snapshot_id=None)
         snapshot = source.hold_snapshot()
         for job, pin in pinned:
             found: _Staged | Outcome
@@ -152,15 +152,15 @@ def _read_source(
 
 
 def _not_in_the_lake(
-    settings: VerifierSettings, source: SourceSession, job: Job, mark: Mark, mirrored: Offsets
+    settings: VerifierSettings, source: SourceSession, job: Job, mark: VerifiedPosition, mirrored: Offsets
 ) -> Outcome:
     topic = _topic(settings, job.table)
-    seen = Seen(after=None, upto=None, mark=mark)
+    seen = ChunkResult(after=None, upto=None, mark=mark)
     if not source.has_more_rows(job.table, 0):
         return seen
     if any(end for (name, _), end in mirrored.items() if name == topic):
         return seen.model_copy(update={"problems": ("the table isn't in the lake",)})
-    return PutOff("its first rows aren't in the lake yet")
+    return Postponement("its first rows aren't in the lake yet")
 
 
 def _stage(
@@ -169,22 +169,22 @@ def _stage(
     connection: duckdb.DuckDBPyConnection,
     job: Job,
     pinned: lake.PinnedTable,
-    mark: Mark,
+    mark: VerifiedPosition,
 ) -> _Staged | Outcome:
     table, within, most = job.table, job.within, settings.verifier_chunk_rows
     mark = mark.model_copy(update={"snapshot_id": pinned.snapshot_id})
     files_then = source.storage(table)
     plan = protected_columns.plan(table, pinned, contract_of(pinned), settings.protection_keys)
     if set(table.key) != set(pinned.key) or not set(table.key) <= {column.name for column in plan.compared}:
-        return Seen(after=None, upto=None, mark=mark, problems=plan.problems)
+        return ChunkResult(after=None, upto=None, mark=mark, problems=plan.problems)
     if not plan.compared:
-        return NotCovered("none of its columns can be compared")
+        return Exclusion("none of its columns can be compared")
     # What the lake has as another type may have another order.
     other = any(column.kind != column.source.duckdb_type for column in plan.compared if column.name in table.key)
     in_chunks = not other and source.has_chunks(table)
     if not in_chunks and source.has_more_rows(table, most):
         lacks = "a key that can be read in order" if table.key else "a key"
-        return NotCovered(f"it has more than {most:,} rows and not {lacks}; `lakehouse verify` compares it")
+        return Exclusion(f"it has more than {most:,} rows and not {lacks}; `lakehouse verify` compares it")
     if not in_chunks:
         within = EVERY_KEY
     elif job.finding is None:
@@ -192,19 +192,19 @@ def _stage(
     batches = source.rows(table, tuple(column.source for column in plan.compared), within)
     rows = staging.stage_source(connection, plan.compared, batches, lambda _: None)
     if source.storage(table) != files_then:
-        return PutOff("it was truncated meanwhile")
+        return Postponement("it was truncated meanwhile")
     return _Staged(job, pinned, plan, within, rows, mark)
 
 
-def _compared(at: Look, chunk: _Staged, number: int) -> Outcome:
+def _compared(at: TableComparison, chunk: _Staged, number: int) -> Outcome:
     table, pinned = chunk.job.table, chunk.pinned
     offsets = sum(max(0, end - start) for start, end in at.tail_ranges(pinned).values())
     if offsets > LONGEST_TAIL:
-        return PutOff(f"the lake is more than {LONGEST_TAIL:,} offsets behind")
+        return Postponement(f"the lake is more than {LONGEST_TAIL:,} offsets behind")
     report = TableReport(table.full_name, problems=list(chunk.plan.problems))
     overlay = at.overlay(pinned, report)
     if overlay is None:
-        return PutOff("it was truncated meanwhile")
+        return Postponement("it was truncated meanwhile")
     at.duckdb.execute(f"DROP TABLE IF EXISTS {staging.SOURCE}")
     at.duckdb.execute(f"ALTER TABLE {staging.SOURCE}_{number:d} RENAME TO {staging.SOURCE}")
     bounded = chunk.within != EVERY_KEY
@@ -213,16 +213,16 @@ def _compared(at: Look, chunk: _Staged, number: int) -> Outcome:
     named = report.examples if pinned.key else []
     repeats = report.duplicates - sum(found.count - 1 for found in named if found.kind == "duplicate")
     others = report.differing + report.missing + report.extra - sum(found.kind != "duplicate" for found in named)
-    return Seen(
+    return ChunkResult(
         after=chunk.within.after, upto=chunk.within.upto, mark=chunk.mark, rows=chunk.rows,
         keys={_named(found): found.kind for found in named}, more=repeats + others, problems=tuple(report.problems),
         ends={partition: end for (topic, partition), end in at.reached.ends.items() if topic == pinned.topic},
     )  # fmt: skip
 
 
-def _unreadable(error: Exception) -> PutOff:
+def _unreadable(error: Exception) -> Postponement:
     """Return why a table can't be read. Only our own messages are told whole: others may hold values of rows."""
-    return PutOff(str(error) if isinstance(error, CannotVerify) else f"it can't be read: {type(error).__name__}")
+    return Postponement(str(error) if isinstance(error, CannotVerify) else f"it can't be read: {type(error).__name__}")
 
 
 def _topic(settings: VerifierSettings, table: SourceTable) -> str:

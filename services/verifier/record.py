@@ -21,7 +21,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 from pipelines.lake.names import NAMESPACE, VERIFICATION
 from services.stack.errors import CannotVerify
 from services.stack.lake import own_table
-from services.verifier.rounds import Finding, Mark, TableState
+from services.verifier.rounds import Finding, TableState, VerifiedPosition
 
 SNAPSHOTS = 40
 
@@ -71,7 +71,7 @@ def row(state: TableState) -> Row:
     verified = state.verified
     return {
         "table": state.table,
-        "verified_through": verified and verified.lsn,
+        "verified_through": verified and verified.log_position,
         "verified_at": verified and verified.at,
         "snapshot_id": verified and verified.snapshot_id,
         "round_ended_at": state.ended_at,
@@ -84,7 +84,7 @@ def row(state: TableState) -> Row:
 def state(row: Row) -> TableState:
     """Return the state that a row tells."""
     at: datetime | None = row["verified_at"]
-    verified = at and Mark(lsn=row["verified_through"], at=at, snapshot_id=row["snapshot_id"])
+    verified = at and VerifiedPosition(log_position=row["verified_through"], at=at, snapshot_id=row["snapshot_id"])
     findings = tuple(
         Finding(**told, ends={}, looked_at=told["found"]["at"], confirmed=1) for told in json.loads(row["findings"])
     )

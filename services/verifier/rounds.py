@@ -8,7 +8,7 @@ is verified through the position at which the round began, for every key was com
 
 from datetime import datetime, timedelta
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from pipelines.sources.base.tables import Key, KeyRange
 
@@ -16,18 +16,19 @@ MOST_FINDINGS, MOST_LOOKS = 16, 10
 
 
 class _Model(BaseModel):
-    model_config = ConfigDict(frozen=True)
+    # The keys of what is kept and shown are an outside face.
+    model_config = ConfigDict(frozen=True, validate_by_name=True, validate_by_alias=True, serialize_by_alias=True)
 
 
-class Mark(_Model):
+class VerifiedPosition(_Model):
     """A position: the source's log and clock there, and the lake's snapshot that it was compared with."""
 
-    lsn: str
+    log_position: str = Field(alias="lsn")
     at: datetime
     snapshot_id: int | None
 
 
-class Seen(_Model):
+class ChunkResult(_Model):
     """What a look at a range of keys found.
 
     ``keys``: the first few differing keys to the kind of difference, ``more`` how many rows differ besides: all, in a
@@ -36,7 +37,7 @@ class Seen(_Model):
 
     after: Key | None
     upto: Key | None
-    mark: Mark
+    mark: VerifiedPosition
     rows: int = 0
     keys: dict[str, str] = {}
     more: int = 0
@@ -55,7 +56,7 @@ class Finding(_Model):
     keys: dict[str, str]
     more: int
     problems: tuple[str, ...]
-    found: Mark
+    found: VerifiedPosition
     ends: dict[int, int]
     looked_at: datetime
     confirmed: int = 0
@@ -86,11 +87,11 @@ class TableState(_Model):
 
     table: str
     key: tuple[str, ...] = ()
-    begun: Mark | None = None
+    begun: VerifiedPosition | None = None
     cursor: Key | None = None
     rows: int = 0
     walked: bool = False
-    verified: Mark | None = None
+    verified: VerifiedPosition | None = None
     ended_at: datetime | None = None
     looked_at: datetime | None = None
     not_before: datetime | None = None
@@ -137,7 +138,7 @@ class TableState(_Model):
             and all(held.get(partition, 0) >= end for partition, end in finding.ends.items())
         )
 
-    def walk(self, seen: Seen, now: datetime) -> "TableState":
+    def walk(self, seen: ChunkResult, now: datetime) -> "TableState":
         """Return the state after a look at the round's next chunk."""
         known = {key for finding in self.findings for key in finding.keys}
         told = {problem for finding in self.findings for problem in finding.problems}
@@ -150,7 +151,7 @@ class TableState(_Model):
             }
         )._settled(now)  # fmt: skip
 
-    def again(self, finding: Finding, seen: Seen, now: datetime) -> "TableState":
+    def again(self, finding: Finding, seen: ChunkResult, now: datetime) -> "TableState":
         """Return the state after another look at the keys of ``finding``."""
         others = tuple(other for other in self.findings if other != finding)
         if finding.more:
@@ -192,7 +193,7 @@ class TableState(_Model):
 _NO_ROUND = {"begun": None, "cursor": None, "walked": False, "rows": 0}
 
 
-def _finding(seen: Seen, known: set[str], told: set[str], now: datetime) -> Finding | None:
+def _finding(seen: ChunkResult, known: set[str], told: set[str], now: datetime) -> Finding | None:
     """Return what of ``seen`` isn't known yet."""
     keys = {key: kind for key, kind in seen.keys.items() if key not in known}
     problems = tuple(problem for problem in seen.problems if problem not in told)

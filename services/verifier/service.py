@@ -20,7 +20,7 @@ from services.stack.progress import Progress
 from services.stack.source import connect, topics_of
 from services.stack.stopping import Stop
 from services.verifier import progress, record
-from services.verifier.chunks import Job, NotCovered, Outcome, PutOff, look
+from services.verifier.chunks import Exclusion, Job, Outcome, Postponement, look
 from services.verifier.rounds import Finding, TableState
 from services.verifier.settings import VerifierSettings
 
@@ -83,7 +83,7 @@ class Verifier:
             return self._until_due(), True
         started, rows = time.monotonic(), 0
         for job, outcome in look(self.settings, jobs, self._on_progress):
-            rows += 0 if isinstance(outcome, (NotCovered, PutOff)) else outcome.rows
+            rows += 0 if isinstance(outcome, (Exclusion, Postponement)) else outcome.rows
             self._take(job, outcome)
         progress.write(self.settings.state_dir, self.states)
         often = min(RECORD_SECONDS, self.settings.verifier_pause_seconds)
@@ -124,11 +124,11 @@ class Verifier:
     def _take(self, job: Job, outcome: Outcome) -> None:
         now, name = datetime.now(UTC), job.table.full_name
         before = self.states[name]
-        if isinstance(outcome, PutOff):
+        if isinstance(outcome, Postponement):
             self.states[name] = before.put_off(outcome.reason, now, self.settings.again)
             if outcome.reason != before.not_compared:
                 self.log.info("put off", table=name, reason=outcome.reason)
-        elif isinstance(outcome, NotCovered):
+        elif isinstance(outcome, Exclusion):
             self.states[name] = before.leave_out(outcome.reason, now)
             if outcome.reason != before.not_compared:
                 self.log.warning("left out", table=name, reason=outcome.reason)
@@ -145,14 +145,16 @@ class Verifier:
         if before.differences and not now.differences:
             self.log.info("differs no more", table=now.table)
         if now.verified is not None and now.verified != before.verified:
-            self.log.info("verified", table=now.table, through=now.verified.lsn, at=now.verified.at.isoformat())
+            self.log.info(
+                "verified", table=now.table, through=now.verified.log_position, at=now.verified.at.isoformat()
+            )
 
     def _alert(self, table: TableState, finding: Finding) -> None:
         kinds = sorted(set(finding.keys.values()))
         self.log.error(
             "the lake differs from its source", table=table.table, rows=finding.count, problems=finding.problems,
             keys={kind: [k for k, of in finding.keys.items() if of == kind][:KEYS_LOGGED] for kind in kinds},
-            found=finding.found.lsn, snapshot=finding.found.snapshot_id,
+            found=finding.found.log_position, snapshot=finding.found.snapshot_id,
             next=f"see infra/runbooks/lake-differs.md, then `lakehouse dlq list` and `lakehouse heal {table.table}`",
         )  # fmt: skip
 

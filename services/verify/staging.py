@@ -75,7 +75,7 @@ def stage_lake(
     stored = ", ".join([*(f"{column.stored(f'c{i}')} AS c{i}" for i, column in enumerate(columns)), "lsn"])
     base = f"(SELECT {stored} FROM {base})"
     outputs, tail = (", ".join(f"{side}.c{i}" for i in range(len(columns))) for side in ("b", "t"))
-    standing = "true" if overlay.truncated_lsn is None else f"(b.lsn IS NULL OR b.lsn >= {overlay.truncated_lsn:d})"
+    standing = "true" if overlay.truncated_at is None else f"(b.lsn IS NULL OR b.lsn >= {overlay.truncated_at:d})"
     if not pinned.key:
         added, removed = overlay.standing(overlay.added), overlay.standing(overlay.removed)
         _stage_tail(connection, columns, [], [*map(_TailRow, added), *(_TailRow(row, gone=True) for row in removed)])

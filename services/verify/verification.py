@@ -16,8 +16,8 @@ from services.stack.records import Decoder
 from services.stack.scratch import scratch
 from services.stack.source import connect, topics_of
 from services.verify import columns, protected_columns, staging
-from services.verify.look import Look, contract_of
 from services.verify.report import Report, TableReport
+from services.verify.table_comparison import TableComparison, contract_of
 
 MEMORY = "512MB"
 EXAMPLES = 10
@@ -105,11 +105,13 @@ def _at_one_position(
         report, again = Report(str(snapshot), reached.log.text), []
         with closing(open_duckdb(settings, directory, memory)) as connection:
             mirrored = {key: end for key, end in near.ends.items() if key[0] not in near.held}
-            look = Look(settings, connection, snapshot, mirrored, reached, Decoder(settings.schema_registry_url),
-                        on_progress)  # fmt: skip
+            decoder = Decoder(settings.schema_registry_url)
+            comparison = TableComparison(settings, connection, snapshot, mirrored, reached, decoder, on_progress)
             for table in chosen:
                 held = near.held.get(topics_of(settings).topic(table.schema, table.name))
-                looked = _verify_table(look, source, table, pinned.get((table.schema, table.name)), held, examples)
+                looked = _verify_table(
+                    comparison, source, table, pinned.get((table.schema, table.name)), held, examples
+                )
                 if looked is None or source.storage(table) != files_then[table.full_name]:
                     again.append(table)
                 else:
@@ -119,7 +121,7 @@ def _at_one_position(
 
 
 def _verify_table(
-    look: Look,
+    comparison: TableComparison,
     source: SourceSession,
     table: SourceTable,
     pinned: lake.PinnedTable | None,
@@ -133,42 +135,46 @@ def _verify_table(
     """
     started = time.monotonic()
     report = TableReport(table.full_name)
-    topic = topics_of(look.settings).topic(table.schema, table.name)
+    topic = topics_of(comparison.settings).topic(table.schema, table.name)
     report.problems += [f"the mirror holds it: {held}"] if held else []
     if pinned is None:
         report.rows_source = report.missing = source.count_rows(table)
-        if report.missing and not held and not any(end for (name, _), end in look.mirrored.items() if name == topic):
+        if (
+            report.missing
+            and not held
+            and not any(end for (name, _), end in comparison.mirrored.items() if name == topic)
+        ):
             return None
         if report.missing:
             report.problems.append("the table isn't in the lake")
         return report
     report.lake_table, report.snapshot_id = pinned.full_name, pinned.snapshot_id
     report.position = dict(pinned.state.positions)
-    chosen = protected_columns.plan(table, pinned, contract_of(pinned), look.settings.protection_keys)
+    chosen = protected_columns.plan(table, pinned, contract_of(pinned), comparison.settings.protection_keys)
     report.not_compared = chosen.not_compared
     report.problems += chosen.problems
     report.columns_compared = len(chosen.compared)
     if not chosen.compared or not set(pinned.key) <= {column.name for column in chosen.compared}:
         return report
-    overlay = look.overlay(pinned, report)
+    overlay = comparison.overlay(pinned, report)
     if overlay is None:
         return None
-    if forged := lake_files.count_beyond(look.duckdb, pinned, look.reached.log.number):
+    if forged := lake_files.count_beyond(comparison.duckdb, pinned, comparison.reached.log.number):
         report.problems.append(
             f"{forged:,} rows come from records with a log position that the source hasn't reached: the connector never"
             f" sent them to {pinned.topic}, and later changes of these rows' keys aren't merged"
         )
-    _stage_source(look, source, table, chosen)
-    look.compare(pinned, chosen, overlay, report, examples)
+    _stage_source(comparison, source, table, chosen)
+    comparison.compare(pinned, chosen, overlay, report, examples)
     report.seconds = time.monotonic() - started
     return report
 
 
-def _stage_source(look: Look, source: SourceSession, table: SourceTable, chosen: columns.Plan) -> None:
+def _stage_source(comparison: TableComparison, source: SourceSession, table: SourceTable, chosen: columns.Plan) -> None:
     total = source.estimate_rows(table)
 
     def on_rows(rows: int) -> None:
-        look.on_progress(Progress(table.full_name, "reading the source", rows, total))
+        comparison.on_progress(Progress(table.full_name, "reading the source", rows, total))
 
     batches = source.rows(table, tuple(column.source for column in chosen.compared))
-    staging.stage_source(look.duckdb, chosen.compared, batches, on_rows)
+    staging.stage_source(comparison.duckdb, chosen.compared, batches, on_rows)

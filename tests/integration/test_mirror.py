@@ -14,7 +14,7 @@ from pipelines.kafka.ranges import offset_count
 from pipelines.ledger.entries import commit_entries
 from pipelines.limits import Limits
 from pipelines.mirror.jit import BOTH_COMPILERS, QUICK_COMPILER
-from services.operations.dead_letters.letters import Letter, Letters, Wanted
+from services.operations.dead_letters.letters import Letter, LetterFilter, Letters
 from services.operations.dead_letters.replay import replay
 from services.stack.records import Decoder
 from tests.integration.stack import WAIT_SECONDS, Stack, wait_until
@@ -404,7 +404,7 @@ def test_a_replay_that_is_cut_short_puts_each_letter_back_once(stack: Stack) -> 
     stack.lakehouse("wait")
     decoder = Decoder(stack.endpoints["schema_registry_url"])
     with pytest.raises(InterruptedError):
-        replay(CutShort(stack.catalog()), Wanted(topic=topic), decoder, stack.endpoints["kafka_bootstrap"])
+        replay(CutShort(stack.catalog()), LetterFilter(topic=topic), decoder, stack.endpoints["kafka_bootstrap"])
     # They are as broken as before, and come back.
     wait_until(lambda: stack.lakehouse("dlq", "list", "--topic", topic)["total"] == 4)
     assert stack.lakehouse("replay", "--topic", topic)["total"] == 2

@@ -13,7 +13,7 @@ from pipelines.dead_letters import actions
 from pipelines.lake import names
 from pipelines.lake.names import CHECK_RUNS, MAINTENANCE, RESYNCS
 from pipelines.maintenance.record import ANSWERED
-from services.checker.record import RUN, KnownRun, with_results
+from services.checker.record import RUN, CheckRun, with_results
 from services.lineage.follow.records import Records, Row
 from services.lineage.follow.world import SPARK, Mirrored, World, committed_at
 from services.operations.resync.requests import START as BEGUN
@@ -42,7 +42,7 @@ def resynced() -> Records:
 
 
 def _checks(world: World, rows: list[Row]) -> Iterator[RunEvent]:
-    runs = with_results(world.catalog, (KnownRun(**row) for row in rows))
+    runs = with_results(world.catalog, (CheckRun(**row) for row in rows))
     for run in runs:
         table = world.of_name(run.table)
         if table is None:

@@ -46,7 +46,7 @@ Letter = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Wanted:
+class LetterFilter:
     """Which letters: all that meet every condition given. ``key``: as text, see :func:`key_is`."""
 
     positions: frozenset[Position] = frozenset()
@@ -57,7 +57,7 @@ class Wanted:
     states: frozenset[str] = field(default_factory=lambda: frozenset({OPEN}))
 
     @property
-    def names_any(self) -> bool:
+    def has_condition(self) -> bool:
         """Whether there is a condition at all."""
         return bool(self.positions or self.topic or self.reason or self.since or self.key)
 
@@ -73,7 +73,7 @@ class Letters:
         self._catalog, self._keys = catalog, keys
         self._table = dead_letters(catalog)
 
-    def find(self, wanted: Wanted, decoder: Decoder, columns: tuple[str, ...] = LISTED) -> list[Letter]:
+    def find(self, wanted: LetterFilter, decoder: Decoder, columns: tuple[str, ...] = LISTED) -> list[Letter]:
         """Return the letters, oldest first by topic, partition and offset.
 
         Each has its ``state``, ``because`` and ``at``; where ``columns`` has parts of the record also ``sealed`` (see

@@ -13,7 +13,7 @@ from pipelines.dead_letters.store import DEAD_LETTER_TOPIC
 from pipelines.kafka.avro import Decoder
 from pipelines.kafka.client import ask, client_config
 from pipelines.kafka.wire import REPLAYED_FROM
-from services.operations.dead_letters.letters import LISTED, Letter, Letters, Wanted, position
+from services.operations.dead_letters.letters import LISTED, Letter, LetterFilter, Letters, position
 from services.stack.errors import LakehouseError, Unreachable
 
 # The consumer group whose offset's metadata is the number of the last replay that was done.
@@ -28,14 +28,14 @@ class Sealed(LakehouseError):
     """A letter can't be read here."""
 
 
-def with_keys(letters: Letters, wanted: Wanted, decoder: Decoder) -> list[Letter]:
+def with_keys(letters: Letters, wanted: LetterFilter, decoder: Decoder) -> list[Letter]:
     """Return the open letters that are wanted, and those that wait behind them: the other open ones of their keys."""
     chosen = letters.find(wanted, decoder, (*LISTED, "key"))
     keys = {(letter["topic"], letter["key"]) for letter in chosen if letter["key"] is not None}
     alone = {position(letter) for letter in chosen}
     return [
         letter
-        for letter in letters.find(Wanted(), decoder, WHOLE)
+        for letter in letters.find(LetterFilter(), decoder, WHOLE)
         if (letter["topic"], letter["key"]) in keys or position(letter) in alone
     ]
 
@@ -52,7 +52,7 @@ def check_opened(chosen: Iterable[Letter]) -> None:
         )
 
 
-def settle(letters: Letters, bootstrap: str) -> None:
+def close_interrupted(letters: Letters, bootstrap: str) -> None:
     """Close the letters of a replay that was done and then cut short. Raises Unreachable."""
     try:
         letters.finish(_last_done(_group(bootstrap)))
@@ -60,7 +60,7 @@ def settle(letters: Letters, bootstrap: str) -> None:
         raise _unreachable(bootstrap, error) from error
 
 
-def replay(letters: Letters, wanted: Wanted, decoder: Decoder, bootstrap: str) -> list[Letter]:
+def replay(letters: Letters, wanted: LetterFilter, decoder: Decoder, bootstrap: str) -> list[Letter]:
     """Put letters, and those that wait behind them, back on their partitions, and return which ones.
 
     All in one transaction; they are closed then. Sealed ones are put back as they were, beside the topic's other

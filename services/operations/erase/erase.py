@@ -198,7 +198,7 @@ class Erasure:
         pinned = self.subject.table
         name = f"{pinned.namespace}.{pinned.name}"
         before = self._holding()
-        if before or files.told_of_gone(self._fresh()):
+        if before or files.count_gone_files(self._fresh()):
             self._purge(name)
         return self._copy(pinned.full_name, "data files", len(before), self._holding(),
                           self._specs.upkeep(pinned.schema, pinned.source_table))  # fmt: skip

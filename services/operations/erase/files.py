@@ -68,7 +68,7 @@ def known(table: Table) -> set[str]:
     return {str(row["file_path"]) for row in table.inspect.files().select(["file_path"]).to_pylist()}
 
 
-def told_of_gone(table: Table) -> int:
+def count_gone_files(table: Table) -> int:
     """Return how many files that are gone the current snapshot's manifests still tell of.
 
     They do so with their columns' extremes.

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from services.operations.layout.observation import Filter, Observed
+from services.operations.layout.observation import Filter, Observation
 
 MIB = 2**20
 # A partition of less than this makes more files than it saves bytes.
@@ -32,13 +32,13 @@ class Advice:
     then: float
 
 
-def advise(observed: Observed) -> list[Advice]:
+def advise(observed: Observation) -> list[Advice]:
     """Return what is worth it, the most useful first."""
     found = [*_reading(observed), *_merging(observed)]
     return sorted((a for a in found if a.now >= GAIN * a.then), key=lambda a: a.then / a.now)
 
 
-def _reading(observed: Observed) -> Iterator[Advice]:
+def _reading(observed: Observation) -> Iterator[Advice]:
     for asked in observed.filters:
         why = f"of the table is read for one {asked.column}"
         parts, term = _partitions(observed, asked)
@@ -48,7 +48,7 @@ def _reading(observed: Observed) -> Iterator[Advice]:
             yield Advice("sort", asked.column, why, asked.read, 1 / _files(observed))
 
 
-def _partitions(observed: Observed, asked: Filter) -> tuple[float, str]:
+def _partitions(observed: Observation, asked: Filter) -> tuple[float, str]:
     """Return how many partitions of a sensible size the column makes, and by what term."""
     most = observed.bytes / SMALLEST_PARTITION
     if asked.hours is None:
@@ -59,11 +59,11 @@ def _partitions(observed: Observed, asked: Filter) -> tuple[float, str]:
     return 1, ""
 
 
-def _merging(observed: Observed) -> Iterator[Advice]:
+def _merging(observed: Observation) -> Iterator[Advice]:
     if observed.touched is not None and observed.spread is not None:
         why = f"of the files are touched by a batch of {observed.changes:,.0f} changed rows"
         yield Advice("sort", observed.key[0], why, observed.touched, observed.spread)
 
 
-def _files(observed: Observed) -> int:
+def _files(observed: Observation) -> int:
     return max(1, math.ceil(observed.bytes / FILE))

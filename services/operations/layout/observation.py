@@ -33,7 +33,7 @@ class Filter:
 
 
 @dataclass(frozen=True)
-class Observed:
+class Observation:
     """A table's size, and what its newest commits changed.
 
     Of its newest ``batches`` commits with changed rows the median of the rows and of the share of its files in which
@@ -52,7 +52,7 @@ class Observed:
     filters: tuple[Filter, ...] = field(default_factory=tuple)
 
 
-def observe(table: Table, where: Iterable[str]) -> Observed:
+def observe(table: Table, where: Iterable[str]) -> Observation:
     """Reads manifests, and the filters' and key's columns of some rows. Raises CannotVerify for an unknown column."""
     unknown = [column for column in where if column not in table.schema().column_names]
     if unknown:
@@ -62,12 +62,12 @@ def observe(table: Table, where: Iterable[str]) -> Observed:
     summary = snapshot.summary.additional_properties if snapshot and snapshot.summary else {}
     key = tuple(json.loads(table.properties.get(KEY_COLUMNS, "[]")))
     files = int(summary.get("total-data-files", 0))
-    found = Observed(int(summary.get("total-records", 0)), int(summary.get("total-files-size", 0)), files, key)
+    found = Observation(int(summary.get("total-records", 0)), int(summary.get("total-files-size", 0)), files, key)
     if not files:
         return found
     changes, touched = _batches(table)
     spread = _spread(table, key[0], round(median(changes)), files) if changes and len(key) == 1 else None
-    return Observed(
+    return Observation(
         found.rows, found.bytes, files, key, len(changes), median(changes or [0]),
         median(touched) if touched else None, spread, tuple(_filter(table, column) for column in where),
     )  # fmt: skip

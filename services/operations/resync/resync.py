@@ -17,7 +17,7 @@ from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wa
 from pipelines.dead_letters.actions import DISCARDED
 from pipelines.sources.base.tables import SourceTable
 from services.capture.connect import Connect
-from services.operations.dead_letters.letters import Letters, Wanted
+from services.operations.dead_letters.letters import LetterFilter, Letters
 from services.operations.resync import requests
 from services.operations.resync.errors import CannotResync, NotResynced
 from services.operations.resync.notifications import INCREMENTAL, INITIAL, Notifications
@@ -49,7 +49,7 @@ class TableResync:
 
 
 @dataclass
-class Resynced:
+class ResyncReport:
     """What was done. ``whole``: the connector began anew."""
 
     whole: bool
@@ -82,7 +82,7 @@ def plan(settings: StackSettings, names: Iterable[str], whole: bool) -> list[Sou
 
 def resync(
     settings: StackSettings, names: Iterable[str], whole: bool, timeout: float, on_progress: OnProgress = silent
-) -> Resynced:
+) -> ResyncReport:
     """Make the tables ``names`` equal to their source again, or with ``whole`` all tables, by a new slot.
 
     Raises CannotResync, NotResynced after ``timeout`` seconds, and what looking at the stack raises.
@@ -106,7 +106,7 @@ class _Work:
         self._catalog: Catalog = lake.open_catalog(settings)
         self._kafka = kafka(settings)
 
-    def read_tables(self, connector: Connect) -> Resynced:
+    def read_tables(self, connector: Connect) -> ResyncReport:
         """Read the tables beside the stream."""
         state = connector.state(self._settings.source_name)
         if state is None or not state.running:
@@ -130,7 +130,7 @@ class _Work:
                 )
         return self._end(whole=False)
 
-    def read_whole(self, connector: Connect) -> Resynced:
+    def read_whole(self, connector: Connect) -> ResyncReport:
         """Have the connector begin anew. Capture does so, once there is no stored position any more."""
         name = self._settings.source_name
         connector.stop(name)
@@ -155,18 +155,18 @@ class _Work:
         letters = Letters(self._catalog)
         decoder = Decoder(self._settings.schema_registry_url)
         for topic, table in self._topics.items():
-            mine = letters.find(Wanted(topic=topic), decoder)
+            mine = letters.find(LetterFilter(topic=topic), decoder)
             closed = [letter for letter in mine if letter["offset"] < starts[topic].get(letter["partition"], 0)]
             if closed:
                 letters.close(closed, DISCARDED, f"resync {self._ids[topic]}")
             self._done[table].letters = len(closed)
         requests.write(self._catalog, requests.START, self._steps(starts))
 
-    def _end(self, whole: bool) -> Resynced:
+    def _end(self, whole: bool) -> ResyncReport:
         """Say up to where everything was read again, and wait until the mirror has come there."""
         requests.write(self._catalog, requests.END, self._steps(self._ends()))
         self._wait("waiting for the mirror", self._mirrored)
-        return Resynced(whole, [self._done[name] for name in sorted(self._done)])
+        return ResyncReport(whole, [self._done[name] for name in sorted(self._done)])
 
     def _steps(self, offsets: Offsets) -> dict[str, tuple[str, Mapping[int, int]]]:
         return {topic: (identifier, offsets[topic]) for topic, identifier in self._ids.items()}

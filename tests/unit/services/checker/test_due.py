@@ -5,12 +5,12 @@ from datetime import UTC, datetime
 import pytest
 
 from quality.contract import Column, Contract
-from services.checker.record import KnownRun
+from services.checker.record import CheckRun
 from services.checker.service import due
 
 
-def run(snapshot: int, contract: str = "1", error: str | None = None) -> KnownRun:
-    return KnownRun("r", "shop.t", snapshot, contract, datetime.now(UTC), 1.0, True, 3, 0, 0, None, error)
+def run(snapshot: int, contract: str = "1", error: str | None = None) -> CheckRun:
+    return CheckRun("r", "shop.t", snapshot, contract, datetime.now(UTC), 1.0, True, 3, 0, 0, None, error)
 
 
 @pytest.mark.parametrize(("snapshots", "runs", "expected"), [
@@ -22,6 +22,6 @@ def run(snapshot: int, contract: str = "1", error: str | None = None) -> KnownRu
     ({}, {}, []),
     ({"shop.other": 1}, {}, []),
 ], ids=["never", "as it was", "changed", "another contract", "it failed", "not in the lake", "none"])  # fmt: skip
-def test_due(snapshots: dict[str, int], runs: dict[str, KnownRun], expected: list[str]) -> None:
+def test_due(snapshots: dict[str, int], runs: dict[str, CheckRun], expected: list[str]) -> None:
     contracts = {"shop.t": Contract(("public", "t"), "1", "active", (Column("id"),))}
     assert due(snapshots, runs, contracts) == expected

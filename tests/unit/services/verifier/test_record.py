@@ -3,9 +3,9 @@
 from datetime import UTC, datetime
 
 from services.verifier import record
-from services.verifier.rounds import Finding, Mark, TableState
+from services.verifier.rounds import Finding, TableState, VerifiedPosition
 
-MARK = Mark(lsn="0/19E3288", at=datetime(2026, 1, 1, tzinfo=UTC), snapshot_id=4711)
+MARK = VerifiedPosition(log_position="0/19E3288", at=datetime(2026, 1, 1, tzinfo=UTC), snapshot_id=4711)
 DIFFERS = Finding(
     after=("7",), upto=None, keys={"id=9": "missing"}, more=2, problems=("column v is missing in the lake",),
     found=MARK, ends={0: 5}, looked_at=MARK.at, confirmed=3,

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from services.verifier.rounds import Mark, Seen, TableState
+from services.verifier.rounds import ChunkResult, TableState, VerifiedPosition
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -20,12 +20,12 @@ class Table:
         self.source, self.lake, self.rows, self.named = set(source), set(lake), rows, named
         self.state, self.now, self.looks = TableState(table="public.t", key=KEY), NOW, 0
 
-    def look(self, after: int | None, upto: int | None, problems: tuple[str, ...] = ()) -> Seen:
+    def look(self, after: int | None, upto: int | None, problems: tuple[str, ...] = ()) -> ChunkResult:
         inside = {k for k in self.source ^ self.lake if (after is None or k > after) and (upto is None or k <= upto)}
         kinds = {f"id={k}": "missing" if k in self.source else "extra" for k in sorted(inside)[: self.named]}
         self.looks += 1
-        mark = Mark(lsn=f"0/{self.looks}", at=self.now, snapshot_id=self.looks)
-        return Seen(
+        mark = VerifiedPosition(log_position=f"0/{self.looks}", at=self.now, snapshot_id=self.looks)
+        return ChunkResult(
             after=None if after is None else (str(after),), upto=None if upto is None else (str(upto),), mark=mark,
             keys=kinds, more=len(inside) - len(kinds), problems=problems, ends={0: self.looks},
         )  # fmt: skip
@@ -58,7 +58,7 @@ def test_a_round_without_a_difference_verifies_through_its_beginning() -> None:
     assert table.state.verified is None
     table.walk_to_the_end()
     assert table.state.verified is not None
-    assert (table.state.verified.lsn, table.looks) == ("0/1", 4)
+    assert (table.state.verified.log_position, table.looks) == ("0/1", 4)
     assert not table.state.walk_due(table.now + PAUSE - MINUTE, PAUSE)
     assert table.state.walk_due(table.now + PAUSE, PAUSE)
 

@@ -7,14 +7,14 @@ from structlog.testing import capture_logs
 
 from pipelines.sources.base.tables import KeyRange, SourceTable
 from services.stack.stopping import Stop
-from services.verifier.chunks import Job, PutOff
-from services.verifier.rounds import Mark, Seen, TableState
+from services.verifier.chunks import Job, Postponement
+from services.verifier.rounds import ChunkResult, TableState, VerifiedPosition
 from services.verifier.service import Verifier
 from services.verifier.settings import VerifierSettings
 
 TABLE = SourceTable("public", "t", (), ("id",))
-MARK = Mark(lsn="0/1", at=datetime(2026, 1, 1, tzinfo=UTC), snapshot_id=1)
-DIFFERS = Seen(after=None, upto=None, mark=MARK, rows=10, keys={"id=7": "differs", "id=9": "missing"})
+MARK = VerifiedPosition(log_position="0/1", at=datetime(2026, 1, 1, tzinfo=UTC), snapshot_id=1)
+DIFFERS = ChunkResult(after=None, upto=None, mark=MARK, rows=10, keys={"id=7": "differs", "id=9": "missing"})
 EQUAL = DIFFERS.model_copy(update={"keys": {}})
 
 
@@ -23,11 +23,11 @@ def verifier() -> Verifier:
     return Verifier(settings, Stop(), structlog.get_logger(), {"public.t": TableState(table="public.t", key=("id",))})
 
 
-def walk(service: Verifier, seen: Seen) -> None:
+def walk(service: Verifier, seen: ChunkResult) -> None:
     service._take(Job(TABLE, KeyRange()), seen)
 
 
-def look_again(service: Verifier, seen: Seen) -> None:
+def look_again(service: Verifier, seen: ChunkResult) -> None:
     finding = service.states["public.t"].findings[0]
     service._take(Job(TABLE, finding.within, finding), seen)
 
@@ -58,7 +58,7 @@ def test_why_a_table_is_put_off_is_told_once_and_kept() -> None:
     service = verifier()
     with capture_logs() as log:
         for _ in range(3):
-            service._take(Job(TABLE, KeyRange()), PutOff("the mirror holds it: its key changed"))
+            service._take(Job(TABLE, KeyRange()), Postponement("the mirror holds it: its key changed"))
     assert [line["event"] for line in log] == ["put off"]
     assert service.states["public.t"].not_compared == "the mirror holds it: its key changed"
     walk(service, EQUAL)

@@ -12,9 +12,9 @@ NONE: frozenset[str] = frozenset()
 
 def change(offset: int, op: str, key: int = 1, row: dict[str, Any] | None = None, **more: Any) -> Change:
     partition = more.pop("partition", 0)
-    lsn = more.pop("lsn", offset * 10)
+    log_position = more.pop("log_position", offset * 10)
     return Change(
-        partition, offset, op, lsn, (key,), row if row is not None else {"id": key, "v": f"v{offset}"}, **more
+        partition, offset, op, log_position, (key,), row if row is not None else {"id": key, "v": f"v{offset}"}, **more
     )
 
 
@@ -25,7 +25,7 @@ class Case:
     expected: dict[int, dict[str, Any] | None]
     kept: dict[int, frozenset[str]] = field(default_factory=dict)
     base: dict[int, int] = field(default_factory=dict)
-    truncated_lsn: int | None = None
+    truncated_at: int | None = None
 
 
 LACKS = {"id": 1, "v": "new", "big": None}
@@ -60,7 +60,10 @@ CASES = [
     ),
     Case(
         "key change that lacks a TOAST value: the snapshot's, under the old key",
-        [change(1, "d", 1, lsn=10), change(2, "c", 2, LACKS, lsn=10, partition=1, unavailable=BIG, old_key=(1,))],
+        [
+            change(1, "d", 1, log_position=10),
+            change(2, "c", 2, LACKS, log_position=10, partition=1, unavailable=BIG, old_key=(1,)),
+        ],
         {1: None, 2: LACKS},
         {2: BIG},
         {2: 1},
@@ -68,9 +71,9 @@ CASES = [
     Case(
         "the same, the create's partition first, after an update of the old key",
         [
-            change(7, "c", 2, LACKS, lsn=20, partition=0, unavailable=BIG, old_key=(1,)),
-            change(1, "u", 1, {"id": 1, "v": "x", "big": "B"}, lsn=10, partition=1),
-            change(2, "d", 1, lsn=20, partition=1),
+            change(7, "c", 2, LACKS, log_position=20, partition=0, unavailable=BIG, old_key=(1,)),
+            change(1, "u", 1, {"id": 1, "v": "x", "big": "B"}, log_position=10, partition=1),
+            change(2, "d", 1, log_position=20, partition=1),
         ],
         {1: None, 2: {"id": 1, "v": "new", "big": "B"}},
         {2: NONE},
@@ -78,10 +81,10 @@ CASES = [
     Case(
         "two key changes in a row keep the first one's origin",
         [
-            change(1, "d", 1, lsn=10),
-            change(2, "c", 2, LACKS, lsn=10, unavailable=BIG, old_key=(1,)),
-            change(3, "d", 2, lsn=20),
-            change(4, "c", 3, LACKS, lsn=20, unavailable=BIG, old_key=(2,)),
+            change(1, "d", 1, log_position=10),
+            change(2, "c", 2, LACKS, log_position=10, unavailable=BIG, old_key=(1,)),
+            change(3, "d", 2, log_position=20),
+            change(4, "c", 3, LACKS, log_position=20, unavailable=BIG, old_key=(2,)),
         ],
         {1: None, 2: None, 3: LACKS},
         {3: BIG},
@@ -91,18 +94,18 @@ CASES = [
     Case("and leaves what is newer", [Change(0, 1, "t", 10), change(2, "c")], {1: {"id": 1, "v": "v2"}}),
     Case(
         "truncate on another partition clears by log position, not by arrival",
-        [Change(1, 9, "t", 15), change(1, "c", 1, lsn=10), change(2, "c", 2, lsn=20)],
+        [Change(1, 9, "t", 15), change(1, "c", 1, log_position=10), change(2, "c", 2, log_position=20)],
         {1: None, 2: {"id": 2, "v": "v2"}},
     ),
     Case(
         "a truncate that the snapshot holds keeps older rows away",
-        [change(1, "c", lsn=10)],
+        [change(1, "c", log_position=10)],
         {1: None},
-        truncated_lsn=15,
+        truncated_at=15,
     ),
     Case(
         "one key, a smaller log position at a later offset: the offset decides",
-        [change(1, "u", lsn=50), change(2, "r", lsn=40)],
+        [change(1, "u", log_position=50), change(2, "r", log_position=40)],
         {1: {"id": 1, "v": "v2"}},
     ),
 ]
@@ -110,7 +113,7 @@ CASES = [
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.label)
 def test_fold(case: Case) -> None:
-    keyed = fold(case.changes, truncated_lsn=case.truncated_lsn).keyed
+    keyed = fold(case.changes, truncated_at=case.truncated_at).keyed
     assert {key[0]: last.row for key, last in keyed.items()} == case.expected
     for key, kept in case.kept.items():
         assert keyed[(key,)].kept == kept

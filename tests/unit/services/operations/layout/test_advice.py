@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 
 from services.operations.layout.advice import MIB, advise
-from services.operations.layout.observation import Filter, Observed
+from services.operations.layout.observation import Filter, Observation
 
-LARGE = Observed(rows=50_000_000, bytes=8_192 * MIB, files=16, key=("id",))
+LARGE = Observation(rows=50_000_000, bytes=8_192 * MIB, files=16, key=("id",))
 YEAR = 8766.0
 
 
-def _terms(observed: Observed) -> list[tuple[str, str]]:
+def _terms(observed: Observation) -> list[tuple[str, str]]:
     return [(advice.part, advice.term) for advice in advise(observed)]
 
 

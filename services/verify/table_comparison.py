@@ -34,8 +34,8 @@ def _contracts() -> Mapping[tuple[str, str], Contract]:
 
 
 @dataclass
-class Look:
-    """An agreed position, and what it takes to compare there.
+class TableComparison:
+    """The comparison of tables at an agreed position.
 
     ``snapshot``: what of the source it holds. ``reached``: how far the topics reached once they held all of that.
     ``mirrored``: what was in the lake before its tables were looked up.
@@ -69,7 +69,7 @@ class Look:
         mirrored = {partition: end for (topic, partition), end in self.mirrored.items() if topic == pinned.topic}
         tail = Tail(self.decoder, self.snapshot, self.settings.unavailable_value, pinned.key, mirrored)
         messages = read_range(self.settings.kafka_bootstrap, pinned.topic, ranges)
-        overlay = fold(tail.changes(messages), keyless=not pinned.key, truncated_lsn=pinned.state.truncated)
+        overlay = fold(tail.changes(messages), keyless=not pinned.key, truncated_at=pinned.state.truncated)
         if tail.truncated_later:
             return None
         report.tail_events, report.undecodable = tail.read - tail.later, tail.undecodable_count
