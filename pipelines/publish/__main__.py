@@ -14,7 +14,7 @@ from pyspark.errors import PySparkException
 from requests.exceptions import RequestException
 from structlog.stdlib import BoundLogger
 
-from pipelines.errors import JavaCallFailed, PipelineError, in_a_line
+from pipelines.errors import JavaCallFailed, PipelineError, one_line
 from pipelines.log import json_log
 from pipelines.protection.columns import keys_for
 from pipelines.protection.functions import Vault
@@ -60,7 +60,7 @@ def main() -> int:
     while not stop.wait(pause):
         pause = settings.publish_seconds
         alive.touch()
-        withdrawn = withdrawn or _withdrawn(settings, datasets, log)
+        withdrawn = withdrawn or _withdraw(settings, datasets, log)
         for dataset in datasets:
             if refresher is None or stop.is_set():
                 break
@@ -80,7 +80,7 @@ def _refresh(refresher: Refresher, dataset: Dataset, trouble: dict[str, str], lo
         done = refresher.refresh(dataset)
         trouble.pop(name, None)
     except (PipelineError, PySparkException, JavaCallFailed) as error:
-        said = str(error) if isinstance(error, PipelineError) else in_a_line(error)
+        said = str(error) if isinstance(error, PipelineError) else one_line(error)
         if trouble.get(name) != said:
             log.error("not_published", dataset=name, why=said)
         trouble[name] = said
@@ -89,7 +89,7 @@ def _refresh(refresher: Refresher, dataset: Dataset, trouble: dict[str, str], lo
         log.info("published", dataset=name, of=done.snapshot, anew=done.anew, ms=round(done.seconds * 1000))
 
 
-def _withdrawn(settings: PublishSettings, datasets: list[Dataset], log: BoundLogger) -> bool:
+def _withdraw(settings: PublishSettings, datasets: list[Dataset], log: BoundLogger) -> bool:
     """Withdraw what isn't shown any more; return whether everything is gone."""
     try:
         for name in withdraw(open_catalog(settings), settings.source_name, datasets):
