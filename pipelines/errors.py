@@ -44,7 +44,7 @@ class UnknownSchema(PipelineError):
     """The registry answers, and has no schema of this id."""
 
 
-def in_a_line(error: BaseException) -> str:
+def one_line(error: BaseException) -> str:
     """Return what to tell of an error that nobody foresaw, in one line.
 
     That is its class and the first line of its message; of an error that came from the JVM those of its cause.

@@ -20,7 +20,7 @@ from pipelines.changes.topic_batch import TopicBatch
 from pipelines.schema.columns import TableShape
 from pipelines.schema.lake_types import printed
 from pipelines.sources.base.change_rows import BROKEN, CREATES, FOUND_BROKEN
-from pipelines.spark.dataframes import viewed
+from pipelines.spark.dataframes import as_view
 from pipelines.spark.parsing import wrong_expression, wrong_pattern
 from pipelines.spark.session import configured
 from pipelines.sql import literal, quote
@@ -31,7 +31,7 @@ from quality.suites import REQUIRED
 
 SPARK = Dialect(literal, "rlike")
 LENIENT = {"spark.sql.ansi.enabled": "false"}
-ASKED = (*CREATES, "u")
+ENFORCED_OPERATIONS = (*CREATES, "u")
 # What the columns of a change row are called beside those of the source.
 PREFIX = "change "
 
@@ -79,7 +79,7 @@ class Enforcement:
         ``broken`` is added: a struct of booleans, one a promise.
         """
         # Arithmetic that is lenient here must not be so elsewhere, so it is analysed in a session of this table's own.
-        with viewed(rows, f"{part.seen.topic} rows") as view, configured(part.session, LENIENT):
+        with as_view(rows, f"{part.seen.topic} rows") as view, configured(part.session, LENIENT):
             columns = tuple((c.name, printed(c.type.iceberg)) for c in shape.columns)
             if columns != self._known:
                 self._promises = tuple(self._usable(part, rows.columns, view, shape))
@@ -87,12 +87,12 @@ class Enforcement:
             if not self._promises:
                 return rows
             # One text: each part of a statement that is made from Python takes its time.
-            own = ", ".join(map(_change, rows.columns))
-            judged = f"SELECT {own}, {_found(self._promises)} FROM {_flat(rows.columns, view)}"
+            own = ", ".join(map(_own_field, rows.columns))
+            judged = f"SELECT {own}, {_broken_struct(self._promises)} FROM {_flat(rows.columns, view)}"
             values = ", ".join(f"{self._column(name, shape)} AS {quote(name)}" for name in rows.columns)
             found = part.session.sql(f"SELECT {values}, {FOUND_BROKEN} FROM ({judged})")
         # Back to the session that plans the rest of the batch, once and for all of its stages.
-        with viewed(found, f"{part.seen.topic} rows") as view:
+        with as_view(found, f"{part.seen.topic} rows") as view:
             return rows.sparkSession.table(view)
 
     def _usable(self, part: TopicBatch, columns: Sequence[str], view: str, shape: TableShape) -> Iterator[Promise]:
@@ -107,20 +107,20 @@ class Enforcement:
     def _column(self, name: str, shape: TableShape) -> str:
         """Return the SQL of a field of a change row, once it is known what is broken."""
         if name == "problem":
-            names = [f"IF({_field(p)}, {literal(p.name)}, NULL)" for p in self._promises if p.action == "reject"]
+            names = [f"IF({_broken_field(p)}, {literal(p.name)}, NULL)" for p in self._promises if p.action == "reject"]
             told = f"nullif(concat_ws(', ', {', '.join(names)}), '')" if names else "NULL"
-            return f"coalesce({_change(name)}, {literal(f'{BROKEN}: ')} || {told})"
+            return f"coalesce({_own_field(name)}, {literal(f'{BROKEN}: ')} || {told})"
         if name in ("row", "before") and any(p.action == "null" for p in self._promises):
             fields = ", ".join(f"{self._value(name, c.name)} AS {quote(c.name)}" for c in shape.columns)
-            return f"IF({_change(name)} IS NULL, NULL, struct({fields}))"
-        return _change(name)
+            return f"IF({_own_field(name)} IS NULL, NULL, struct({fields}))"
+        return _own_field(name)
 
     def _value(self, image: str, name: str) -> str:
         """Return the SQL of a value of the row, or of the row before the change.
 
         A value that the contract makes null isn't in the lake either, so it is null in both.
         """
-        column, value = self._contract.column(name), f"{_change(image)}.{quote(name)}"
+        column, value = self._contract.column(name), f"{_own_field(image)}.{quote(name)}"
         if column is None or column.on_violation != "null":
             return value
         usable = {promise.name for promise in self._promises}
@@ -149,25 +149,28 @@ def promises(contract: Contract, shape: TableShape) -> Iterator[Promise]:
 
 def _flat(columns: Sequence[str], view: str) -> str:
     """Return a subquery of the change rows, with the source's columns as columns beside their own fields."""
-    own = ", ".join(f"{quote(name)} AS {_change(name)}" for name in columns)
+    own = ", ".join(f"{quote(name)} AS {_own_field(name)}" for name in columns)
     return f"(SELECT {own}, row.* FROM {view})"
 
 
-def _found(promised: Sequence[Promise]) -> str:
+def _broken_struct(promised: Sequence[Promise]) -> str:
     fields = ", ".join(f"{literal(promise.name)}, {_broken(promise)}" for promise in promised)
     return f"named_struct({fields}) AS {FOUND_BROKEN}"
 
 
 def _broken(promise: Promise) -> str:
-    asked = [f"{_change('problem')} IS NULL", f"{_change('op')} IN ({', '.join(map(literal, ASKED))})"]
-    asked += [f"NOT coalesce({_change('unavailable')}.{quote(name)}, false)" for name in promise.unless]
+    asked = [
+        f"{_own_field('problem')} IS NULL",
+        f"{_own_field('op')} IN ({', '.join(map(literal, ENFORCED_OPERATIONS))})",
+    ]
+    asked += [f"NOT coalesce({_own_field('unavailable')}.{quote(name)}, false)" for name in promise.unless]
     # A condition may end in a comment.
     return f"({' AND '.join(asked)} AND NOT coalesce(({promise.condition}\n), true))"
 
 
-def _field(promise: Promise) -> str:
+def _broken_field(promise: Promise) -> str:
     return f"{FOUND_BROKEN}.{quote(promise.name)}"
 
 
-def _change(name: str) -> str:
+def _own_field(name: str) -> str:
     return quote(f"{PREFIX}{name}")

@@ -14,14 +14,14 @@ from pipelines.changes.waiting import firsts, followers
 from pipelines.kafka.wire import id_bytes, schema_id
 from pipelines.protection.columns import ProtectedColumns
 from pipelines.schema.columns import TableShape
-from pipelines.schema.plan import Target
+from pipelines.schema.plan import TargetSchema
 from pipelines.schema.versions import TableVersions
 from pipelines.sources.base.source import Schemas, StreamSource
 from pipelines.spark.dataframes import keep_with_stats, release
 
 
 def decode_changes(
-    raw: DataFrame, found: Schemas, wanted: Target, versions: TableVersions, source: StreamSource
+    raw: DataFrame, found: Schemas, wanted: TargetSchema, versions: TableVersions, source: StreamSource
 ) -> DataFrame:
     """Return change rows, each decoded by the schema that it was written with. ``found`` has a usable shape."""
     *older, (shape, writers) = found.written
@@ -55,17 +55,17 @@ def admit_changes(
     rows, shape = protected.on(rows, shape), protected.shape(shape)
     if waiting is not None:
         rows = park(rows, followers(batch.raw, waiting))
-    rows, stats = _persisted(rows, shape, keys, request)
+    rows, stats = _keep_with_stats(rows, shape, keys, request)
     if not stats.dead:
         return rows, stats
     broken = rows.where(F.col("problem").isNotNull()).select("partition", "offset")
     first = firsts(batch.raw.join(F.broadcast(broken), ["partition", "offset"]))
-    parked, stats = _persisted(park(rows, followers(batch.raw, first)), shape, keys, request)
+    parked, stats = _keep_with_stats(park(rows, followers(batch.raw, first)), shape, keys, request)
     release(rows)
     return parked, stats
 
 
-def _persisted(
+def _keep_with_stats(
     rows: DataFrame, shape: TableShape, keys: tuple[str, ...], request: StatsRequest
 ) -> tuple[DataFrame, BatchStats]:
     kept, found = keep_with_stats(rows, stat_columns(rows, shape, keys, request), request.few)

@@ -12,13 +12,13 @@ from pyspark.sql import functions as F
 
 from pipelines.schema.columns import SourceColumn, TableShape
 from pipelines.schema.lake_types import is_promoted, printed, spark_type
-from pipelines.schema.plan import Target, Withheld, versions_of
+from pipelines.schema.plan import TargetSchema, WithheldChange, versions_of
 from pipelines.schema.policy import DISCARD_ROW
 from pipelines.schema.versions import TableVersions, Version
 from pipelines.sources.base.change_rows import WITHHELD
 
 
-def project_rows(rows: DataFrame, shape: TableShape, wanted: Target, versions: TableVersions) -> DataFrame:
+def project_rows(rows: DataFrame, shape: TableShape, wanted: TargetSchema, versions: TableVersions) -> DataFrame:
     """Give ``rows``, all decoded with ``shape``, the columns of ``wanted``."""
     written = versions_of(shape, versions) if wanted.attributes is not None else ()
     if len(written) <= 1 and not wanted.withheld and _types(wanted.columns) == _types(shape.columns):
@@ -45,7 +45,9 @@ def project_rows(rows: DataFrame, shape: TableShape, wanted: Target, versions: T
     )
 
 
-def _discarded(shape: TableShape, wanted: Target, written: Sequence[Version], values: Mapping[str, Column]) -> Column:
+def _discarded(
+    shape: TableShape, wanted: TargetSchema, written: Sequence[Version], values: Mapping[str, Column]
+) -> Column:
     """Return the problem of rows that need a change which is withheld and discards them; null otherwise."""
     problem = F.lit(None).cast("string")
     names = {column.name for column in shape.columns}
@@ -60,7 +62,7 @@ def _discarded(shape: TableShape, wanted: Target, written: Sequence[Version], va
     return problem
 
 
-def _needs(change: Withheld, version: Version, names: set[str], values: Mapping[str, Column]) -> Column:
+def _needs(change: WithheldChange, version: Version, names: set[str], values: Mapping[str, Column]) -> Column:
     """Return whether a row written under ``version`` has something that the change would have made room for."""
     attribute = version.by_number.get(change.number)
     if change.kind == "drop":
@@ -81,7 +83,7 @@ def _value(
     column: SourceColumn,
     image: str,
     shape: TableShape,
-    wanted: Target,
+    wanted: TargetSchema,
     versions: TableVersions,
     written: Sequence[Version],
 ) -> Column:
@@ -119,7 +121,7 @@ def _value(
     return _by_version([value(name, version) for name, version in zip(names, known, strict=True)], written)
 
 
-def _missing(column: SourceColumn, shape: TableShape, wanted: Target, written: Sequence[Version]) -> Column:
+def _missing(column: SourceColumn, shape: TableShape, wanted: TargetSchema, written: Sequence[Version]) -> Column:
     toastable = {c.name for c in shape.toastable}
     found = [
         F.col("unavailable").getField(name) if name in toastable else F.lit(False)
@@ -128,7 +130,7 @@ def _missing(column: SourceColumn, shape: TableShape, wanted: Target, written: S
     return _by_version(found, written)
 
 
-def _names(column: SourceColumn, wanted: Target, written: Sequence[Version]) -> list[str | None]:
+def _names(column: SourceColumn, wanted: TargetSchema, written: Sequence[Version]) -> list[str | None]:
     """Return what the column was called, by version; its own name where the log says nothing."""
     if not written:
         return [column.name]
@@ -144,5 +146,5 @@ def _by_version(values: Sequence[Column], written: Sequence[Version]) -> Column:
     return reduce(later, zip(values[1:], written[1:], strict=True), values[0])
 
 
-def _number(column: SourceColumn, wanted: Target) -> int:
+def _number(column: SourceColumn, wanted: TargetSchema) -> int:
     return next((number for number, name in (wanted.attributes or {}).items() if name == column.name), 0)

@@ -21,7 +21,7 @@ from quality import odcs
 from quality.errors import ContractError
 
 # Two commits of each table, as fresh as they are to be, with what a batch takes; but nobody waits longer.
-LONGEST_SETTLE = 60.0
+LONGEST_WAIT_SECONDS = 60.0
 
 
 def check(jobs: list[Job]) -> None:
@@ -35,7 +35,7 @@ def check(jobs: list[Job]) -> None:
     spark = start_session(settings, f"checks {settings.source_name}", ui=False)
     spark.sparkContext.setLogLevel("WARN")
     record = Record(spark)
-    settle = min(2 * specs.default_freshness + 5, LONGEST_SETTLE)
+    settle = min(2 * specs.default_freshness + 5, LONGEST_WAIT_SECONDS)
     checker = Checker(spark, lambda: time.sleep(settle))
     for job in jobs:
         schema, _, table = job.table.partition(".")
@@ -43,12 +43,12 @@ def check(jobs: list[Job]) -> None:
         last = None if job.full else record.last(".".join(mirrored))
         run = checker.run(mirrored, contracts.get((schema, table)), last, job.request)
         record.add([run])
-        _tell(log, run)
+        _log_run(log, run)
     spark.stop()
     leave(0)
 
 
-def _tell(log: BoundLogger, run: Run) -> None:
+def _log_run(log: BoundLogger, run: Run) -> None:
     broken = {r.expectation.name: r.unexpected for r, _ in run.results if r.success is False}
     failed = {r.expectation.name: r.error for r, _ in run.results if r.success is None}
     said = {"table": run.table, "snapshot": run.snapshot_id, "asked": len(run.results), "ms": round(run.seconds * 1000)}

@@ -57,14 +57,14 @@ class Run:
         return self.error is None and all(result.success or result.expectation.protected for result, _ in self.results)
 
     @property
-    def last(self) -> "Last":
+    def last(self) -> "PreviousRun":
         """The result that the next run goes on from."""
         kept = frozenset(result.expectation.digest for result, _ in self.results if result.success)
-        return Last(self.identity, self.snapshot_id, self.positions, kept, self.success)
+        return PreviousRun(self.identity, self.snapshot_id, self.positions, kept, self.success)
 
 
 @dataclass(frozen=True)
-class Last:
+class PreviousRun:
     """A table's last run without an error. ``kept``: the digests of the expectations that were met."""
 
     identity: str
@@ -80,7 +80,7 @@ class Record:
     def __init__(self, spark: SparkSession) -> None:
         self._spark, self._lake = spark, Lake(spark)
 
-    def last(self, table: str) -> Last | None:
+    def last(self, table: str) -> PreviousRun | None:
         """Return what the table's last run found; None: there was none."""
         if self._lake.table(NAMESPACE, CHECK_RUNS) is None or self._lake.table(NAMESPACE, CHECKS) is None:
             return None
@@ -91,7 +91,7 @@ class Record:
         (run,) = newest
         results = self._spark.table(f"lake.{NAMESPACE}.{CHECKS}").where(f"run = {literal(run.run)} AND success")
         kept = frozenset(row.digest for row in results.select("digest").collect())
-        return Last(run.identity, run.snapshot_id, parse_positions(run.positions), kept, run.success)
+        return PreviousRun(run.identity, run.snapshot_id, parse_positions(run.positions), kept, run.success)
 
     def add(self, runs: list[Run]) -> None:
         """Write runs, the results first, so that a run that is there has all of its own."""

@@ -14,8 +14,8 @@ from datetime import UTC, datetime
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from pipelines.checks.record import Last, Run
-from pipelines.errors import in_a_line
+from pipelines.checks.record import PreviousRun, Run
+from pipelines.errors import one_line
 from pipelines.kafka.ranges import Positions
 from pipelines.lake.catalog import Lake
 from pipelines.lake.table import LakeTable
@@ -38,7 +38,7 @@ class Checker:
     settle: Callable[[], None]
 
     def run(
-        self, name: tuple[str, str], contract: Contract | None, last: Last | None, request: str | None = None
+        self, name: tuple[str, str], contract: Contract | None, last: PreviousRun | None, request: str | None = None
     ) -> Run:
         """Check a table (its namespace and name in the lake). Never raises what is wrong with the table alone."""
         nothing = Run(str(uuid.uuid4()), ".".join(name), "", 0, {}, "", datetime.now(UTC), 0.0, request=request)
@@ -49,7 +49,7 @@ class Checker:
             return replace(nothing, error="the lake hasn't got the table yet")
         return replace(self.ask(table, contract, last), request=request)
 
-    def ask(self, table: LakeTable, contract: Contract, last: Last | None) -> Run:
+    def ask(self, table: LakeTable, contract: Contract, last: PreviousRun | None) -> Run:
         """Check a table that has a snapshot, on its branch if it is on one."""
         at, snapshot = time.monotonic(), table.snapshot_id
         assert snapshot is not None
@@ -60,11 +60,11 @@ class Checker:
         try:
             found, document = self._asked(table, contract, last)
         except PySparkException as error:
-            return replace(run, seconds=time.monotonic() - at, error=in_a_line(error))
+            return replace(run, seconds=time.monotonic() - at, error=one_line(error))
         return replace(run, seconds=time.monotonic() - at, results=found, document=document)
 
     def _asked(
-        self, table: LakeTable, contract: Contract, last: Last | None
+        self, table: LakeTable, contract: Contract, last: PreviousRun | None
     ) -> tuple[tuple[tuple[Result, Positions | None], ...], dict[str, object]]:
         protected = {name: entry.how for name, entry in column_protections(table.properties).items()}
         promised = suite(contract, table.column_types.keys(), protected)

@@ -196,7 +196,7 @@ def read_positions(table: LakeTable) -> dict[str, Ledger]:
     return {}
 
 
-def tell_positions(table: LakeTable) -> None:
+def commit_positions(table: LakeTable) -> None:
     """Have the newest snapshot say what of each topic the table has seen, before older ones are given up."""
     told = next((summary[LETTER_POSITIONS] for summary in table.summaries() if LETTER_POSITIONS in summary), None)
     if told is not None:

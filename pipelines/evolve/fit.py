@@ -21,12 +21,12 @@ from pipelines.lake.table import LakeTable
 from pipelines.protection.columns import ProtectedColumns
 from pipelines.schema.columns import TableShape
 from pipelines.schema.lake_types import printed
-from pipelines.schema.plan import Applied, Change, Target, schema_changes, with_defaults
+from pipelines.schema.plan import AppliedSchema, Change, TargetSchema, schema_changes, with_defaults
 from pipelines.schema.policy import FREEZE, clashes
 from pipelines.schema.versions import TableVersions
 
 
-def check_frozen(table: LakeTable, wanted: Target) -> None:
+def check_frozen(table: LakeTable, wanted: TargetSchema) -> None:
     """Raise StopPipeline where the table's spec freezes a change, or keeps a column of a name that another one has."""
     frozen = [f"the spec freezes the {w.kind} of {w.column}" for w in wanted.withheld if w.word == FREEZE]
     twice = [f"two columns would be called {name}, one of which the spec keeps" for name in clashes(wanted)]
@@ -34,7 +34,7 @@ def check_frozen(table: LakeTable, wanted: Target) -> None:
 
 
 def fit_columns(
-    table: LakeTable, wanted: Target, versions: TableVersions, shape: TableShape | None,
+    table: LakeTable, wanted: TargetSchema, versions: TableVersions, shape: TableShape | None,
     protected: ProtectedColumns | None = None,
 ) -> list[Change]:  # fmt: skip
     """Give the table the columns of ``wanted``, in one commit, and return what was changed.
@@ -69,7 +69,7 @@ def fit_columns(
 
 
 def protection_properties(
-    table: LakeTable, wanted: Target, found: Sequence[Change], protected: ProtectedColumns
+    table: LakeTable, wanted: TargetSchema, found: Sequence[Change], protected: ProtectedColumns
 ) -> dict[str, str]:
     """Return the properties that say how columns are protected. Raises StopPipeline where older rows differ."""
     renamed = {c.to: c.column for c in found if c.kind == "rename"}
@@ -80,7 +80,11 @@ def protection_properties(
 
 
 def column_properties(
-    table: LakeTable, wanted: Target, versions: TableVersions, found: Sequence[Change], protected: ProtectedColumns
+    table: LakeTable,
+    wanted: TargetSchema,
+    versions: TableVersions,
+    found: Sequence[Change],
+    protected: ProtectedColumns,
 ) -> dict[str, str]:
     """Return the properties that say which columns of the source the table has.
 
@@ -96,7 +100,7 @@ def column_properties(
     return properties
 
 
-def version_properties(table: LakeTable, wanted: Target, done: Sequence[Change]) -> dict[str, str]:
+def version_properties(table: LakeTable, wanted: TargetSchema, done: Sequence[Change]) -> dict[str, str]:
     """Return the properties that say which version the table follows now, its key, and what was changed for it."""
     properties, version = {KEY_COLUMNS: json.dumps(list(wanted.keys))}, wanted.version
     if version is not None:
@@ -112,7 +116,7 @@ def version_properties(table: LakeTable, wanted: Target, done: Sequence[Change])
     return properties
 
 
-def _late(change: Change, wanted: Target, versions: TableVersions, protected: ProtectedColumns) -> dict[str, Any]:
+def _late(change: Change, wanted: TargetSchema, versions: TableVersions, protected: ProtectedColumns) -> dict[str, Any]:
     number = next(number for number, name in (wanted.attributes or {}).items() if name == change.column)
     first = versions.first_with(number)
     assert first is not None
@@ -121,7 +125,7 @@ def _late(change: Change, wanted: Target, versions: TableVersions, protected: Pr
     return {"value": value, "before_lsn": first.log_position}
 
 
-def _reread_since(has: Applied, versions: TableVersions) -> bool:
+def _reread_since(has: AppliedSchema, versions: TableVersions) -> bool:
     """Return whether the source's rows are read again for a change that the table hasn't followed."""
     since = has.version.log_position if has.version else 0
     return any(version.reread and version.log_position > since for version in versions.versions)
@@ -139,7 +143,7 @@ def refuse(table: LakeTable, differences: Sequence[str]) -> None:
 
 
 def impossible_changes(
-    has: Applied, wanted: Target, found: Sequence[Change], versions: TableVersions, shape: TableShape | None
+    has: AppliedSchema, wanted: TargetSchema, found: Sequence[Change], versions: TableVersions, shape: TableShape | None
 ) -> list[str]:
     """List the changes that a table can't follow, each with the reason."""
     renamed = {c.column: c.to for c in found if c.kind == "rename"}

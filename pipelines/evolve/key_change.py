@@ -41,7 +41,7 @@ class KeyChanged(PipelineError):
     """The schema log tells of a change of the key, or of another table of the name, that hasn't been followed yet."""
 
 
-def is_anothers(table: LakeTable | None, versions: TableVersions) -> bool:
+def is_other_table(table: LakeTable | None, versions: TableVersions) -> bool:
     """Return whether another table had the name before, and the lake's may still be that one's."""
     if versions.replaced_at is None or not versions.versions:
         return False
@@ -56,7 +56,7 @@ def has_news(versions: TableVersions, followed: TableVersions) -> bool:
     return (versions.key_changes, versions.replaced_at) != (followed.key_changes, followed.replaced_at)
 
 
-def due(table: LakeTable | None, versions: TableVersions) -> list[Version]:
+def due_key_changes(table: LakeTable | None, versions: TableVersions) -> list[Version]:
     """Return the changes of the key that the table is yet to follow, oldest first."""
     if not versions.key_changes:
         return []

@@ -18,7 +18,7 @@ from pipelines.ledger.resyncs import Resync
 from pipelines.protection.columns import ColumnProtection, ProtectedColumns, column_protections, protection_property
 from pipelines.schema.columns import SourceColumn
 from pipelines.schema.lake_types import plain_type
-from pipelines.schema.plan import Applied, Change, Target, target_schema
+from pipelines.schema.plan import AppliedSchema, Change, TargetSchema, target_schema
 from pipelines.schema.policy import apply_policy
 from pipelines.schema.versions import TableVersions
 from pipelines.specs.load import SchemaPolicy
@@ -39,10 +39,10 @@ class Reprotection:
         has = applied_schema(table, versions)
         wanted = apply_policy(has, target_schema(None, (), versions, has), self._policy)
         self._protected.check(wanted.columns, wanted.keys)
-        called = _called(has, wanted)
+        called = _contract_names(has, wanted)
         was = column_protections(table.properties)
         entry = {old: self._protected.entry(name, has.types[old]) for old, name in called.items()}
-        wrong = {old: wanted for old, wanted in entry.items() if not _same(was.get(old), wanted)}
+        wrong = {old: wanted for old, wanted in entry.items() if not _is_same(was.get(old), wanted)}
         if wrong:
             if resync is None or not _lies_ahead(resync, known):
                 wait = [old for old, entry in wrong.items() if entry is None or entry.how != "drop"]
@@ -52,7 +52,7 @@ class Reprotection:
         return [f"protect {old} ({entry.how if entry else 'no more'})" for old, entry in wrong.items()]
 
     def _replace(
-        self, table: LakeTable, has: Applied, called: dict[str, str],
+        self, table: LakeTable, has: AppliedSchema, called: dict[str, str],
         entry: dict[str, ColumnProtection | None], wrong: list[str],
     ) -> None:  # fmt: skip
         stuck = sorted(set(wrong) & fixed_columns(table))
@@ -71,7 +71,7 @@ class Reprotection:
         table.alter(steps(table, changes, columns), protection_property(table.properties, entry))
 
 
-def _called(has: Applied, wanted: Target) -> dict[str, str]:
+def _contract_names(has: AppliedSchema, wanted: TargetSchema) -> dict[str, str]:
     """Return the lake's columns that stay, with what the contract calls them."""
     if wanted.attributes is None or has.attributes is None:
         return {name: name for name in has.types}
@@ -84,7 +84,7 @@ def _lies_ahead(resync: Resync, known: Ledger) -> bool:
     return known.resync != resync.id and all(known.positions.get(p, 0) <= start for p, start in resync.start.items())
 
 
-def _same(was: ColumnProtection | None, wanted: ColumnProtection | None) -> bool:
+def _is_same(was: ColumnProtection | None, wanted: ColumnProtection | None) -> bool:
     return was is None if wanted is None else wanted.same(was)
 
 
@@ -100,13 +100,13 @@ def _refuse(
     source = f"{table.properties[SOURCE_SCHEMA]}.{table.properties[SOURCE_TABLE]}"
     raise StopPipeline(
         f"the contract of {source} protects columns otherwise than rows of {table.sql_name} have them:"
-        f" {'; '.join(_told(old, was.get(old), wrong[old]) for old in wait)}. Nothing was merged. Run `lakehouse resync"
-        f" {source}`: the columns are emptied, and every row is read again. Or put the contract back as it was"
-        " (infra/runbooks/protection-changed.md)."
+        f" {'; '.join(_difference(old, was.get(old), wrong[old]) for old in wait)}. Nothing was merged."
+        f" Run `lakehouse resync {source}`: the columns are emptied, and every row is read again. Or put the contract"
+        " back as it was (infra/runbooks/protection-changed.md)."
     )
 
 
-def _told(name: str, was: ColumnProtection | None, wanted: ColumnProtection | None) -> str:
+def _difference(name: str, was: ColumnProtection | None, wanted: ColumnProtection | None) -> str:
     if was is not None and wanted is not None and was.how == wanted.how:
         return f"{name} ({was.how}) by another key, or under another name"
     has, shall = (entry.how if entry is not None else "as in the source" for entry in (was, wanted))

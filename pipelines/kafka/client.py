@@ -20,7 +20,7 @@ LATEST: Any = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 EARLIEST: Any = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 
 # What a broker answers of a topic just made, or while a partition or a group moves.
-_PASSING = {
+_TRANSIENT = {
     KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.UNKNOWN_TOPIC_OR_PART,
     KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
 }  # fmt: skip
@@ -41,7 +41,7 @@ def client_config(bootstrap: str) -> dict[str, Any]:
 def ask(question: Callable[[], Answer]) -> Answer:
     """Return the answer to ``question``; what will pass by itself is asked again for a while. Raises KafkaException."""
     again = Retrying(
-        retry=retry_if_exception(_is_passing), stop=stop_after_delay(ANSWER_SECONDS),
+        retry=retry_if_exception(_is_transient), stop=stop_after_delay(ANSWER_SECONDS),
         wait=wait_exponential(0.1, max=1), reraise=True,
     )  # fmt: skip
     return again(question)
@@ -64,7 +64,7 @@ def list_offsets(
     return {(tp.topic, tp.partition): future.result().offset for tp, future in futures.items()}
 
 
-def settled_ends(bootstrap: str, topic: str) -> dict[int, int]:
+def stable_ends(bootstrap: str, topic: str) -> dict[int, int]:
     """Return partition to the offset after the last record that the topic has now, once their transactions have ended.
 
     Raises KafkaException, or RetryBatch when a transaction stays open for long.
@@ -124,12 +124,12 @@ def read_range(bootstrap: str, topic: str, ranges: Mapping[int, tuple[int, int]]
                 if silent > SILENT_POLLS:
                     raise RetryBatch(f"no record of {topic} for {SILENT_POLLS} s")
                 continue
-            yield from _taken(consumer, message, topic, left)
+            yield from _records_of(consumer, message, topic, left)
     finally:
         consumer.close()
 
 
-def _taken(consumer: Consumer, message: Message, topic: str, left: dict[int, int]) -> Iterator[Message]:
+def _records_of(consumer: Consumer, message: Message, topic: str, left: dict[int, int]) -> Iterator[Message]:
     partition, offset, error = message.partition() or 0, message.offset() or 0, message.error()
     if error is not None and error.code() == KafkaError._AUTO_OFFSET_RESET:
         raise StopPipeline(
@@ -149,5 +149,5 @@ def _taken(consumer: Consumer, message: Message, topic: str, left: dict[int, int
         consumer.pause([TopicPartition(topic, partition)])
 
 
-def _is_passing(error: BaseException) -> bool:
-    return isinstance(error, KafkaException) and bool(error.args) and error.args[0].code() in _PASSING
+def _is_transient(error: BaseException) -> bool:
+    return isinstance(error, KafkaException) and bool(error.args) and error.args[0].code() in _TRANSIENT

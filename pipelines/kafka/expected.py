@@ -11,8 +11,8 @@ from pyspark.sql import functions as F
 
 from pipelines.kafka.profile import TopicProfile
 from pipelines.kafka.ranges import Ranges, offset_count
-from pipelines.kafka.wire import number_of, schema_id
-from pipelines.spark.dataframes import observing
+from pipelines.kafka.wire import schema_id, schema_number
+from pipelines.spark.dataframes import observe
 
 # Of each partition, at either end.
 SAMPLE_OFFSETS = 1_000
@@ -58,14 +58,14 @@ def verified(records: DataFrame, seen: TopicProfile) -> tuple[DataFrame, Callabl
         *(bound(schema).alias(f"{name} {of}") for of, schema in (("value", value), ("key", key))
           for name, bound in (("least", F.min), ("greatest", F.max))),
     ]  # fmt: skip
-    passing, found = observing(records, counts)
+    passing, found = observe(records, counts)
     return passing, lambda: _confirmed(found(), seen)
 
 
 def _confirmed(found: Row | None, seen: TopicProfile) -> TopicProfile | None:
     if found is None:
         return None
-    values, keys = ({number_of(found[f"{name} {of}"]) for name in ("least", "greatest")} for of in ("value", "key"))
+    values, keys = ({schema_number(found[f"{name} {of}"]) for name in ("least", "greatest")} for of in ("value", "key"))
     if values != seen.schema_ids.keys() or keys - {None} != seen.key_schema_ids or found["unkeyed"]:
         return None
     return TopicProfile(

@@ -7,7 +7,7 @@ from typing import Self
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
-from pipelines.kafka.wire import number_of, schema_id
+from pipelines.kafka.wire import schema_id, schema_number
 
 
 @dataclass
@@ -41,7 +41,7 @@ class TopicProfile:
         )  # fmt: skip
 
 
-def profile(batch: DataFrame) -> dict[str, TopicProfile]:
+def profile_records(batch: DataFrame) -> dict[str, TopicProfile]:
     """Return topic to profile."""
     rows = (
         batch.groupBy(
@@ -69,12 +69,12 @@ def _by_topic(rows: Iterable[Row]) -> dict[str, TopicProfile]:
         first, following = seen.ranges.get(row.partition, (row.first, row.last + 1))
         seen.ranges[row.partition] = (min(first, row.first), max(following, row.last + 1))
         seen.rows += row.rows
-        if (key_schema := number_of(row.key_schema_id)) is not None:
+        if (key_schema := schema_number(row.key_schema_id)) is not None:
             seen.key_schema_ids.add(key_schema)
         if row.unkeyed and not row.tombstone:
             seen.unkeyed += row.rows
         if row.tombstone:
             seen.tombstones += row.rows
-        elif (identifier := number_of(row.schema_id)) is not None:
+        elif (identifier := schema_number(row.schema_id)) is not None:
             seen.schema_ids[identifier] = max(row.last, seen.schema_ids.get(identifier, -1))
     return topics

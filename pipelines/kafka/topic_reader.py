@@ -21,7 +21,7 @@ from pipelines.kafka.client import (
     ask,
     client_config,
     list_offsets,
-    settled_ends,
+    stable_ends,
 )
 from pipelines.kafka.ranges import Ranges, non_empty
 from pipelines.kafka.read import read_ranges
@@ -45,7 +45,7 @@ class TopicReader:
     def ends(self, topic: str) -> dict[int, int]:
         """Return partition to the offset after the last record that the topic has now. Raises RetryBatch."""
         with _answering(self._kafka_bootstrap):
-            return settled_ends(self._kafka_bootstrap, topic)
+            return stable_ends(self._kafka_bootstrap, topic)
 
     def lost(self, topic: str, ranges: Ranges) -> dict[int, tuple[int, int]]:
         """Return what of ``ranges`` Kafka doesn't store any more.

@@ -27,7 +27,7 @@ def id_bytes(schema_id: int) -> bytes:
     return schema_id.to_bytes(ID_BYTES, "big")
 
 
-def number_of(found: bytes | None) -> int | None:
+def schema_number(found: bytes | None) -> int | None:
     """Return the schema id of what :func:`schema_id` found."""
     return None if found is None else int.from_bytes(found, "big")
 

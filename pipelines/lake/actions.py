@@ -14,7 +14,7 @@ from pipelines.specs.layout import Term
 
 
 @dataclass(frozen=True)
-class Rewritten:
+class RewriteResult:
     """How many files were removed and added, and the bytes of those that were removed."""
 
     removed: int
@@ -29,7 +29,7 @@ class TableActions:
         self._session, self._table, self._jvm = session, table, table.jvm
         self._actions = self._jvm.org.apache.iceberg.spark.actions.SparkActions.get(session._jsparkSession)
 
-    def rewrite_data_files(self, options: Mapping[str, object], order: Sequence[Term]) -> Rewritten:
+    def rewrite_data_files(self, options: Mapping[str, object], order: Sequence[Term]) -> RewriteResult:
         """Pack data files anew, sorted by ``order``, by the options of Iceberg's action."""
         action = self._actions.rewriteDataFiles(self._table.java)
         if order:
@@ -37,18 +37,18 @@ class TableActions:
         result = _with(action, options).execute()
         self._table.java.refresh()
         removed = int(result.rewrittenDataFilesCount()) + int(result.removedDeleteFilesCount())
-        return Rewritten(removed, int(result.addedDataFilesCount()), int(result.rewrittenBytesCount()))
+        return RewriteResult(removed, int(result.addedDataFilesCount()), int(result.rewrittenBytesCount()))
 
-    def rewrite_position_deletes(self, options: Mapping[str, object]) -> Rewritten:
+    def rewrite_position_deletes(self, options: Mapping[str, object]) -> RewriteResult:
         """Write delete files anew as the table's granularity has it, without positions in data files that are gone."""
         result = _with(self._actions.rewritePositionDeletes(self._table.java), options).execute()
         self._table.java.refresh()
-        return Rewritten(int(result.rewrittenDeleteFilesCount()), int(result.addedDeleteFilesCount()))
+        return RewriteResult(int(result.rewrittenDeleteFilesCount()), int(result.addedDeleteFilesCount()))
 
-    def rewrite_manifests(self) -> Rewritten:
+    def rewrite_manifests(self) -> RewriteResult:
         """List the files of the table's partitioning in as few manifests as they fit into."""
         result = self._actions.rewriteManifests(self._table.java).execute()
-        return Rewritten(_count(result.rewrittenManifests()), _count(result.addedManifests()))
+        return RewriteResult(_count(result.rewrittenManifests()), _count(result.addedManifests()))
 
     def rewrite_every_manifest(self) -> None:
         """List all files anew, those of earlier partitionings too."""

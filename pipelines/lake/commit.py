@@ -24,10 +24,10 @@ def commit(
 
     The session's ``settings`` are changed meanwhile. The session must serve one statement at a time.
     """
-    with configured(session, carrying(summary, settings)):
+    with configured(session, commit_settings(summary, settings)):
         session.sql(statement, dict(parameters) if parameters else None)
 
 
-def carrying(summary: Mapping[str, str], settings: Mapping[str, str]) -> dict[str, str]:
+def commit_settings(summary: Mapping[str, str], settings: Mapping[str, str]) -> dict[str, str]:
     """Return session settings with which a commit carries ``summary``."""
     return {**{SNAPSHOT_PROPERTY + key: value for key, value in summary.items()}, **settings}

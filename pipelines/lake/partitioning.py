@@ -10,7 +10,7 @@ from typing import Any
 
 from py4j.protocol import Py4JJavaError
 
-from pipelines.errors import PipelineError, in_a_line
+from pipelines.errors import PipelineError, one_line
 from pipelines.lake.table import LakeTable
 from pipelines.specs.layout import Layout, Term
 
@@ -40,7 +40,7 @@ def apply_layout(table: LakeTable, wanted: Layout) -> list[str]:
     try:
         _repartition(table, has, wanted.partition)
     except Py4JJavaError as error:
-        raise LayoutError(f"{table.sql_name} can't be partitioned as its spec says: {in_a_line(error)}") from None
+        raise LayoutError(f"{table.sql_name} can't be partitioned as its spec says: {one_line(error)}") from None
     return [f"partition by {', '.join(wanted.partition) or 'nothing'}"]
 
 

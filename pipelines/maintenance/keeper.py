@@ -19,8 +19,8 @@ from pipelines.maintenance.plan import (
     ORPHANS,
     PURGE,
     STATISTICS,
-    Asked,
-    Due,
+    DueTask,
+    RequestKind,
     compaction,
     counted_columns,
     deletes,
@@ -28,7 +28,7 @@ from pipelines.maintenance.plan import (
     manifests,
     statistics,
 )
-from pipelines.maintenance.work import ARRIVAL_BYTES, PIECE_BYTES, Done
+from pipelines.maintenance.work import BACKLOG_BYTES, PIECE_BYTES, TaskResult
 from pipelines.specs.layout import Layout, Term
 from pipelines.specs.upkeep import Upkeep, after_backlog
 
@@ -38,8 +38,8 @@ class Task:
     """A task that was done: why, what it changed, the table before and after it, and how long it took."""
 
     table: str
-    due: Due
-    done: Done
+    due: DueTask
+    done: TaskResult
     before: Health
     after: Health
     seconds: float
@@ -65,8 +65,12 @@ class Keeper:
     _swept: float = field(default_factory=time.time)
 
     def due(
-        self, table: LakeTable | None, session: SparkSession, asked: Asked = Asked.NOTHING, arrived: bool = False
-    ) -> list[Due]:
+        self,
+        table: LakeTable | None,
+        session: SparkSession,
+        asked: RequestKind = RequestKind.NOTHING,
+        arrived: bool = False,
+    ) -> list[DueTask]:
         """Return what the table needs, as it was when it was looked up; or what a person has ``asked`` for.
 
         ``arrived``: a backlog has just come into it.
@@ -74,11 +78,11 @@ class Keeper:
         now = round(self.clock() * 1000)
         if table is None or table.snapshot_id is None:
             return []
-        if asked is Asked.PURGE:
-            return [Due(PURGE, "asked for")]
-        if asked is Asked.EVERYTHING:
+        if asked is RequestKind.PURGE:
+            return [DueTask(PURGE, "asked for")]
+        if asked is RequestKind.EVERYTHING:
             tasks = [COMPACT, MANIFESTS, EXPIRE, *([STATISTICS] if self._telling(table) else []), ORPHANS]
-            return [Due(task, "asked for", whole=True) for task in tasks]
+            return [DueTask(task, "asked for", whole=True) for task in tasks]
         times = table.untagged_times()
         state = _health(session, table)
         found = [
@@ -89,11 +93,11 @@ class Keeper:
             statistics(self.policy, state, table.counted_at, now) if self._telling(table) else None,
         ]  # fmt: skip
         if self.clock() - self._swept > self.policy.orphans_every_hours * 3600:
-            found.append(Due(ORPHANS, f"every {self.policy.orphans_every_hours} hours"))
+            found.append(DueTask(ORPHANS, f"every {self.policy.orphans_every_hours} hours"))
         return [due for due in found if due is not None]
 
     def do(
-        self, due: Due, table: LakeTable, session: SparkSession, before_expiry: Callable[[], None],
+        self, due: DueTask, table: LakeTable, session: SparkSession, before_expiry: Callable[[], None],
         arrived: bool = False,
     ) -> Task:  # fmt: skip
         """Do one task.
@@ -104,7 +108,7 @@ class Keeper:
         started = time.monotonic()
         before, now = _health(session, table), round(self.clock() * 1000)
         if due.task == COMPACT:
-            piece = None if due.whole else ARRIVAL_BYTES if arrived else PIECE_BYTES
+            piece = None if due.whole else BACKLOG_BYTES if arrived else PIECE_BYTES
             done = work.compact(session, table, self._policy(arrived), before, self._order(table), piece=piece)
         elif due.task == DELETES:
             done = work.lay_out_deletes(session, table)

@@ -21,7 +21,7 @@ MINUTE = 60_000
 HOUR = 60 * MINUTE
 
 
-class Asked(Enum):
+class RequestKind(Enum):
     """A request of a person: what is due, everything whether it is due or not, or a purge."""
 
     NOTHING = "nothing"
@@ -31,7 +31,7 @@ class Asked(Enum):
 
 
 @dataclass(frozen=True)
-class Due:
+class DueTask:
     """A task, and why it is due. ``whole``: all of it at once, however long it takes."""
 
     task: str
@@ -39,7 +39,7 @@ class Due:
     whole: bool = False
 
 
-def compaction(policy: Upkeep, found: Health, files_before: int) -> Due | None:
+def compaction(policy: Upkeep, found: Health, files_before: int) -> DueTask | None:
     """Return whether, and why, a table is to be compacted; None: it isn't.
 
     One with partitions is, as soon as one of these needs it. ``files_before``: how many files the last compaction had
@@ -48,20 +48,20 @@ def compaction(policy: Upkeep, found: Health, files_before: int) -> Due | None:
     if found.parts:
         needing = [due for part in found.parts if (due := compaction(policy, part, 0)) is not None]
         many = f"{len(needing)} of {len(found.parts)} partitions"
-        return Due(COMPACT, f"{many}: in one, {needing[0].why}") if needing else None
+        return DueTask(COMPACT, f"{many}: in one, {needing[0].why}") if needing else None
     largest = policy.target_file_mib * MIB
     if found.delete_share > policy.delete_share and found.delete_files:
-        return Due(COMPACT, f"{found.delete_share:.0%} of its rows are deleted")
+        return DueTask(COMPACT, f"{found.delete_share:.0%} of its rows are deleted")
     if found.delete_files >= max(2 * policy.files, found.data_files + 1):
-        return Due(COMPACT, f"{found.delete_files} files say what is deleted of {found.data_files}")
+        return DueTask(COMPACT, f"{found.delete_files} files say what is deleted of {found.data_files}")
     more = found.files - max(files_before, found.fewest_files(largest))
     cost = found.scan_cost(largest)
     if more >= policy.files and cost > policy.scan_cost:
-        return Due(COMPACT, f"a scan costs {cost:.2f} times what it would rewritten ({found.files} files)")
+        return DueTask(COMPACT, f"a scan costs {cost:.2f} times what it would rewritten ({found.files} files)")
     return None
 
 
-def deletes(found: Health, granularity: str | None) -> Due | None:
+def deletes(found: Health, granularity: str | None) -> DueTask | None:
     """Return whether, and why, deletes are to be laid out the other way; None: they aren't.
 
     ``granularity``: the table's own. It stays while the number of files is between half of what is too many and that.
@@ -71,14 +71,14 @@ def deletes(found: Health, granularity: str | None) -> Due | None:
         BY_FILE if most > MOST_FILES_TOGETHER else BY_PARTITION if most <= MOST_FILES_TOGETHER // 2 else granularity
     )
     where = " in a partition" if found.parts else ""
-    return None if wanted == granularity else Due(DELETES, f"{most} data files{where}")
+    return None if wanted == granularity else DueTask(DELETES, f"{most} data files{where}")
 
 
-def manifests(policy: Upkeep, found: Health, before: int) -> Due | None:
+def manifests(policy: Upkeep, found: Health, before: int) -> DueTask | None:
     """Return whether, and why, manifests are to be rewritten. ``before``: how many the last rewriting had left."""
     if found.manifests - before < policy.manifests:
         return None
-    return Due(MANIFESTS, f"its files are listed in {found.manifests} manifests")
+    return DueTask(MANIFESTS, f"its files are listed in {found.manifests} manifests")
 
 
 def counted_columns(keys: Iterable[str], layout: Layout, there: Container[str]) -> list[str]:
@@ -87,7 +87,7 @@ def counted_columns(keys: Iterable[str], layout: Layout, there: Container[str]) 
     return [name for name in dict.fromkeys([*keys, *laid_out]) if name in there]
 
 
-def statistics(policy: Upkeep, found: Health, counted: int | None, now: int) -> Due | None:
+def statistics(policy: Upkeep, found: Health, counted: int | None, now: int) -> DueTask | None:
     """Return whether, and why, values are to be counted.
 
     ``counted``: when the snapshot was made of which they were counted last, in milliseconds as ``now`` is; None: never.
@@ -95,12 +95,12 @@ def statistics(policy: Upkeep, found: Health, counted: int | None, now: int) -> 
     if found.bytes < policy.statistics_mib * MIB:
         return None
     if counted is None:
-        return Due(STATISTICS, "they were never counted")
+        return DueTask(STATISTICS, "they were never counted")
     age = (now - counted) // HOUR
-    return Due(STATISTICS, f"they were counted {age} hours ago") if age >= policy.statistics_every_hours else None
+    return DueTask(STATISTICS, f"they were counted {age} hours ago") if age >= policy.statistics_every_hours else None
 
 
-def expiry(policy: Upkeep, times: Collection[int], now: int) -> Due | None:
+def expiry(policy: Upkeep, times: Collection[int], now: int) -> DueTask | None:
     """Return whether, and why, snapshots are to expire.
 
     ``times``: when the snapshots were made that no tag keeps, and ``now``, in milliseconds.
@@ -112,7 +112,7 @@ def expiry(policy: Upkeep, times: Collection[int], now: int) -> Due | None:
     why = f"are older than {policy.every_snapshot_minutes} minutes"
     if since > now - policy.every_snapshot_minutes * MINUTE:
         why = f"are more than the newest {policy.most_snapshots}"
-    return Due(EXPIRE, f"{old} of {len(times)} snapshots {why}")
+    return DueTask(EXPIRE, f"{old} of {len(times)} snapshots {why}")
 
 
 def keeps_since(policy: Upkeep, times: Collection[int], now: int) -> int:

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 from pipelines.lake.catalog import Lake, optional_columns
 from pipelines.lake.names import MAINTENANCE, MAINTENANCE_REQUESTS, NAMESPACE
 from pipelines.maintenance.keeper import Task
-from pipelines.maintenance.plan import Asked, Due
+from pipelines.maintenance.plan import DueTask, RequestKind
 from pipelines.spark.dataframes import from_rows
 
 PATIENCE_MINUTES = 60
@@ -41,7 +41,7 @@ class Record:
             task.after.snapshots, request, None,
         ))  # fmt: skip
 
-    def failed(self, table: str, due: Due, error: str, request: str | None) -> None:
+    def failed(self, table: str, due: DueTask, error: str, request: str | None) -> None:
         """Note that a task failed."""
         nothing = [None] * 8
         self._rows.append((table, due.task, due.why, datetime.now(UTC), *nothing, request, error))
@@ -68,7 +68,7 @@ class Request:
 
     id: str
     table: str
-    asked: Asked
+    asked: RequestKind
 
 
 class Requests:
@@ -93,7 +93,7 @@ class Requests:
                 self._session.table(done.sql_name).where(F.col("task") == ANSWERED).select(F.col("request").alias("id"))
             )
             asked = asked.join(F.broadcast(history), "id", "left_anti")
-        found = [Request(row.id, row.table, _asked(row)) for row in asked.collect() if row.id not in self._taken]
+        found = [Request(row.id, row.table, _kind(row)) for row in asked.collect() if row.id not in self._taken]
         self._open |= {request.table: request for request in found}
         self._seen = table.snapshot_id
 
@@ -111,8 +111,8 @@ class Requests:
         self._open.pop(request.table, None)
 
 
-def _asked(row: Row) -> Asked:
+def _kind(row: Row) -> RequestKind:
     # The table may be from before anybody could ask for a purge.
     if row.asDict().get("purge"):
-        return Asked.PURGE
-    return Asked.EVERYTHING if row.everything else Asked.DUE
+        return RequestKind.PURGE
+    return RequestKind.EVERYTHING if row.everything else RequestKind.DUE

@@ -9,17 +9,17 @@ from typing import Protocol
 from pyspark.sql import SparkSession
 from structlog.stdlib import BoundLogger
 
-from pipelines.dead_letters.store import tell_positions
-from pipelines.errors import in_a_line
+from pipelines.dead_letters.store import commit_positions
+from pipelines.errors import one_line
 from pipelines.lake import names
 from pipelines.lake.catalog import Lake
 from pipelines.lake.names import CHECK_TABLES, DEAD_LETTERS, MAINTENANCE, MAINTENANCE_REQUESTS, NAMESPACE, RESYNCS
 from pipelines.lake.table import LakeTable
 from pipelines.ledger.table_ledger import TableLedger
 from pipelines.maintenance.keeper import Keeper
-from pipelines.maintenance.plan import PURGE, Asked, Due
+from pipelines.maintenance.plan import PURGE, DueTask, RequestKind
 from pipelines.maintenance.record import Record, Request, Requests
-from pipelines.maintenance.work import Done
+from pipelines.maintenance.work import TaskResult
 from pipelines.specs.load import Specs
 from pipelines.specs.upkeep import own_upkeep
 
@@ -76,7 +76,7 @@ class Maintenance:
         try:
             self._run(tables, batch, until, arrived)
         except Exception as error:
-            self._log.warning("maintenance_failed", error=in_a_line(error))
+            self._log.warning("maintenance_failed", error=one_line(error))
 
     def _run(self, tables: Mapping[str, MaintainedTable], batch: int, until: float, arrived: bool) -> None:
         now = self._clock()
@@ -118,7 +118,7 @@ class Maintenance:
             table = mirror.source_table
             self._keepers[topic] = Keeper(self._specs.upkeep(*table), self._specs.layout(*table))
         keeper, request = self._keepers[topic], self._requests.of(mirror.lake_name)
-        asked_by, asked = (None, Asked.NOTHING) if request is None else (request.id, request.asked)
+        asked_by, asked = (None, RequestKind.NOTHING) if request is None else (request.id, request.asked)
         with mirror.between_batches(self._session) as account:
 
             def tell() -> None:
@@ -137,12 +137,12 @@ class Maintenance:
         """Look at a table of the mirror's own, and do what it needs."""
         table, full_name = Lake(self._session).table(NAMESPACE, name), f"{NAMESPACE}.{name}"
         request = self._requests.of(full_name)
-        asked_by, asked = (None, Asked.NOTHING) if request is None else (request.id, request.asked)
+        asked_by, asked = (None, RequestKind.NOTHING) if request is None else (request.id, request.asked)
         keeper = self._keepers.setdefault(name, Keeper(own_upkeep(self._specs.default_upkeep)))
 
         def tell() -> None:
             if name == DEAD_LETTERS and table is not None:
-                tell_positions(table)
+                commit_positions(table)
 
         for due in keeper.due(table, self._session, asked):
             self._do(keeper, due, table, full_name, asked_by, tell if due.task == PURGE else lambda: None)
@@ -154,16 +154,16 @@ class Maintenance:
         self._requests.close(request)
 
     def _do(
-        self, keeper: Keeper, due: Due, table: LakeTable | None, name: str, asked_by: str | None,
+        self, keeper: Keeper, due: DueTask, table: LakeTable | None, name: str, asked_by: str | None,
         before_expiry: Callable[[], None], arrived: bool = False,
-    ) -> Done:  # fmt: skip
+    ) -> TaskResult:  # fmt: skip
         assert table is not None
         try:
             task = keeper.do(due, table, self._session, before_expiry, arrived)
         except Exception as error:
-            self._log.warning("task_failed", table=name, task=due.task, why=due.why, error=in_a_line(error))
-            self._record.failed(name, due, in_a_line(error), asked_by)
-            return Done()
+            self._log.warning("task_failed", table=name, task=due.task, why=due.why, error=one_line(error))
+            self._record.failed(name, due, one_line(error), asked_by)
+            return TaskResult()
         else:
             self._log.info("maintained", table=name, task=due.task, why=due.why, **task.told())
             self._record.done(task, asked_by)

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from pipelines.failpoints import failpoint
 from pipelines.lake import file_deletion
-from pipelines.lake.actions import Rewritten, TableActions
+from pipelines.lake.actions import RewriteResult, TableActions
 from pipelines.lake.properties import BY_FILE, BY_PARTITION, DELETE_GRANULARITY, PURGED, READING
 from pipelines.lake.refs import put_tag, remove_other_refs
 from pipelines.lake.table import LakeTable
@@ -23,13 +23,13 @@ from pipelines.specs.upkeep import Upkeep
 # So much is written anew at once of files that are as large as they shall be, so that a batch doesn't wait for long:
 # what is left is the next compaction's. So much where a backlog has just come in, since nobody waits for the next batch
 # yet. And so much is one group of Iceberg's action.
-PIECE_BYTES, ARRIVAL_BYTES, GROUP_BYTES = 32 * MIB, 256 * MIB, 256 * MIB
+PIECE_BYTES, BACKLOG_BYTES, GROUP_BYTES = 32 * MIB, 256 * MIB, 256 * MIB
 # The tag of the snapshot whose values were counted last.
 COUNTED = "lakehouse-statistics"
 
 
 @dataclass(frozen=True)
-class Done:
+class TaskResult:
     """The result of a task: files and bytes (or snapshots) that were removed, and added in their place.
 
     ``left``: it was a piece of what is to be done, and there is more.
@@ -40,8 +40,8 @@ class Done:
     bytes: int = 0
     left: bool = False
 
-    def __add__(self, other: "Done") -> "Done":
-        return Done(
+    def __add__(self, other: "TaskResult") -> "TaskResult":
+        return TaskResult(
             self.removed + other.removed, self.added + other.added, self.bytes + other.bytes, self.left or other.left
         )
 
@@ -49,7 +49,7 @@ class Done:
 def compact(
     session: SparkSession, table: LakeTable, policy: Upkeep, found: Health, order: Sequence[Term],
     extra: Mapping[str, object] | None = None, piece: int | None = PIECE_BYTES,
-) -> Done:  # fmt: skip
+) -> TaskResult:  # fmt: skip
     """Pack small files together, and rewrite files of which much is deleted, sorted by ``order``, in one commit.
 
     Of the files that aren't small, about so many bytes are rewritten as a ``piece`` has (None: all), and one file at
@@ -87,11 +87,11 @@ def compact(
     packed = actions.rewrite_data_files({**options, "delete-ratio-threshold": threshold}, order)
     failpoint("after-compaction")
     removed = packed.removed + actions.drop_useless_deletes()
-    done = Done(removed, packed.added, packed.bytes, left=threshold > policy.delete_share)
+    done = TaskResult(removed, packed.added, packed.bytes, left=threshold > policy.delete_share)
     if hidden:
         return done + lay_out_deletes(session, table)
     if together:
-        done += _done(actions.rewrite_position_deletes({"min-input-files": options["min-input-files"]}))
+        done += _task_result(actions.rewrite_position_deletes({"min-input-files": options["min-input-files"]}))
     return done
 
 
@@ -113,19 +113,19 @@ def _threshold(files: list[tuple[float, int]], share: float, piece: int) -> floa
     return share
 
 
-def lay_out_deletes(session: SparkSession, table: LakeTable) -> Done:
+def lay_out_deletes(session: SparkSession, table: LakeTable) -> TaskResult:
     """Lay out the positions of deleted rows the other way, those that there are and those of later commits."""
     table.set_properties({DELETE_GRANULARITY: BY_FILE if table.deletes_together else BY_PARTITION})
     table.refresh()
-    return _done(TableActions(session, table).rewrite_position_deletes({"rewrite-all": "true"}))
+    return _task_result(TableActions(session, table).rewrite_position_deletes({"rewrite-all": "true"}))
 
 
-def rewrite_manifests(session: SparkSession, table: LakeTable) -> Done:
+def rewrite_manifests(session: SparkSession, table: LakeTable) -> TaskResult:
     """List the table's files in as few manifests as they fit into."""
-    return _done(TableActions(session, table).rewrite_manifests())
+    return _task_result(TableActions(session, table).rewrite_manifests())
 
 
-def count_values(session: SparkSession, table: LakeTable, policy: Upkeep, columns: Sequence[str]) -> Done:
+def count_values(session: SparkSession, table: LakeTable, policy: Upkeep, columns: Sequence[str]) -> TaskResult:
     """Count distinct values, which query engines plan by.
 
     A tag keeps the snapshot that they are of, and so them, until they are counted again; it ends by itself where they
@@ -135,10 +135,10 @@ def count_values(session: SparkSession, table: LakeTable, policy: Upkeep, column
     assert snapshot is not None
     put_tag(table, COUNTED, snapshot, 2 * policy.statistics_every_hours * HOUR)
     counted = TableActions(session, table).count_values(snapshot, columns)
-    return Done() if counted is None else Done(added=1, bytes=counted)
+    return TaskResult() if counted is None else TaskResult(added=1, bytes=counted)
 
 
-def expire(session: SparkSession, table: LakeTable, policy: Upkeep, now: int) -> Done:
+def expire(session: SparkSession, table: LakeTable, policy: Upkeep, now: int) -> TaskResult:
     """Give up old snapshots, and delete the files that only they had; an hour's first one is kept, by a tag."""
     name, snapshot = tag(table.branches, now), table.snapshot_id
     if name is not None and snapshot is not None:
@@ -147,13 +147,13 @@ def expire(session: SparkSession, table: LakeTable, policy: Upkeep, now: int) ->
     failpoint("before-expiry")
     file_deletion.expire(session, table, keeps_since(policy, table.untagged_times(), now), policy.snapshots)
     failpoint("after-expiry")
-    return Done(removed=len(before) - len(table.snapshot_times()))
+    return TaskResult(removed=len(before) - len(table.snapshot_times()))
 
 
 def purge(
     session: SparkSession, table: LakeTable, policy: Upkeep, found: Health, order: Sequence[Term],
     before_expiry: Callable[[], None], now: int,
-) -> Done:  # fmt: skip
+) -> TaskResult:  # fmt: skip
     """Leave nothing in any file that isn't in the table as it is now.
 
     Neither rows stay nor, in manifests, the least and greatest values of files that are gone: write every file anew of
@@ -161,7 +161,7 @@ def purge(
     The table tells when it was done.
     """
     if table.snapshot_id is None:
-        return Done()
+        return TaskResult()
     done = compact(session, table, policy, found, order, {"delete-file-threshold": 1}, piece=None)
     TableActions(session, table).rewrite_every_manifest()
     before_expiry()
@@ -172,11 +172,11 @@ def purge(
     return done
 
 
-def remove_orphans(session: SparkSession, table: LakeTable, policy: Upkeep, now: int) -> Done:
+def remove_orphans(session: SparkSession, table: LakeTable, policy: Upkeep, now: int) -> TaskResult:
     """Delete files of the table's folder that no snapshot knows, once they are old."""
     older = now - policy.orphans_days * 24 * HOUR
-    return Done(removed=TableActions(session, table).delete_orphans(older))
+    return TaskResult(removed=TableActions(session, table).delete_orphans(older))
 
 
-def _done(rewritten: Rewritten) -> Done:
-    return Done(rewritten.removed, rewritten.added, rewritten.bytes)
+def _task_result(rewritten: RewriteResult) -> TaskResult:
+    return TaskResult(rewritten.removed, rewritten.added, rewritten.bytes)

@@ -40,9 +40,13 @@ def snapshot_without(changes: MergeInput, keyed: DataFrame, near_rows: int) -> i
             near = near.where(F.col(quote(key)).between(low, high))
         with persisted(near.select(*map(quote, changes.keys)).limit(near_rows + 1)) as near:
             count = near.count()
-            return snapshot if not count or (count <= near_rows and not _share(near, keyed, changes.keys)) else None
+            return (
+                snapshot
+                if not count or (count <= near_rows and not _have_common_key(near, keyed, changes.keys))
+                else None
+            )
 
 
-def _share(near: DataFrame, keyed: DataFrame, keys: tuple[str, ...]) -> bool:
+def _have_common_key(near: DataFrame, keyed: DataFrame, keys: tuple[str, ...]) -> bool:
     same = [F.col("row").getField(key) == near[quote(key)] for key in keys]
     return bool(keyed.join(F.broadcast(near), same, "left_semi").take(1))

@@ -46,7 +46,7 @@ def fold(
     return folded.select(*_columns(changes.sparkSession._jvm, shape, has_unavailable))
 
 
-def newest(changes: DataFrame, keys: Sequence[str]) -> DataFrame:
+def newest_positions(changes: DataFrame, keys: Sequence[str]) -> DataFrame:
     """Return the position of each key's newest event (``at``), and the key (``row``, a struct of its columns).
 
     ``changes``: as for :func:`fold`.
@@ -57,7 +57,7 @@ def newest(changes: DataFrame, keys: Sequence[str]) -> DataFrame:
     return changes.groupBy(*key_columns).agg(F.max(_position()).alias("at")).select("at", row.alias("row"))
 
 
-def at(changes: DataFrame, positions: DataFrame) -> DataFrame:
+def at_positions(changes: DataFrame, positions: DataFrame) -> DataFrame:
     """Return those of ``changes`` that are at one of these positions (``at``)."""
     wanted = F.broadcast(positions.select("at"))
     return changes.withColumn("at", _position()).join(wanted, "at", "left_semi").drop("at")
@@ -77,7 +77,7 @@ def without_outdated(changes: DataFrame, keys: Sequence[str]) -> DataFrame:
     ).drop("newest")
 
 
-def each(changes: DataFrame, shape: TableShape) -> DataFrame:
+def every_event(changes: DataFrame, shape: TableShape) -> DataFrame:
     """Return what :func:`fold` does where every event is a row of its own."""
     newest = F.struct("op", "partition", "offset", "log_position", "committed_at", "row").alias("newest")
     return changes.select(newest).select(*_columns(changes.sparkSession._jvm, shape, has_unavailable=False))

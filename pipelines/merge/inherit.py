@@ -32,18 +32,18 @@ def inherit(changes: DataFrame, shape: TableShape, keys: Sequence[str], table: D
     if orphans.isEmpty():
         return changes
     keyed = changes.withColumn("key", _key(F.col("row"), keys))
-    ancestors = _left(_ancestors(_moves(moved, keys), orphans.select("partition", "offset")), keyed)
+    ancestors = _left_keys(_ancestors(_moves(moved, keys), orphans.select("partition", "offset")), keyed)
     known = _known_values(keyed, table, shape, keys, ancestors)
     return _filled(changes, known, shape)
 
 
-def lacks(shape: TableShape, keys: Sequence[str]) -> list[Column]:
+def missing_counts(shape: TableShape, keys: Sequence[str]) -> list[Column]:
     """Return the columns that count what folded changes lack.
 
     ``lost``: how many have lost an unchanged value; ``find``: how many must find one in the table, and ``hashes``: the
     hashes of their keys together.
     """
-    hashes = F.when(_finds(shape), _hash(keys))
+    hashes = F.when(_must_find(shape), _hash(keys))
     return [F.count_if(F.col(LOST)).alias("lost"), F.count(hashes).alias("find"), F.bit_xor(hashes).alias("hashes")]
 
 
@@ -56,7 +56,7 @@ def all_known(changes: DataFrame, shape: TableShape, present: DataFrame, told: R
     if told.lost:
         return False
     keys = present.columns
-    wanted = changes.where(_finds(shape)).select(*map(quote, keys))
+    wanted = changes.where(_must_find(shape)).select(*map(quote, keys))
     found = present.join(F.broadcast(wanted) if few else wanted, keys, "left_semi")
     # By their number alone a key that the table had twice would stand for one that it lacks.
     has = found.agg(F.count("*").alias("find"), F.bit_xor(_hash(keys)).alias("hashes")).collect()[0]
@@ -68,7 +68,7 @@ def orphans(changes: DataFrame, shape: TableShape, present: DataFrame) -> DataFr
 
     Those are rows whose create lost it, and rows that the table hasn't got either. ``present``: the keys that it has.
     """
-    unknown = changes.where(_finds(shape)).join(present, present.columns, "left_anti")
+    unknown = changes.where(_must_find(shape)).join(present, present.columns, "left_anti")
     lacking = changes.where(F.col(LOST)).unionByName(unknown)
     return lacking.select(
         F.col("_kafka_partition").alias("partition"),
@@ -81,7 +81,7 @@ def _hash(keys: Sequence[str]) -> Column:
     return F.xxhash64(*[F.col(quote(key)) for key in keys])
 
 
-def _finds(shape: TableShape) -> Column:
+def _must_find(shape: TableShape) -> Column:
     wanting = reduce(Column.__or__, [F.col(KEEP).getField(c.name) for c in shape.toastable], F.lit(False))
     return ~F.col(LOST) & wanting
 
@@ -124,7 +124,7 @@ def _ancestors(moves: DataFrame, orphans: DataFrame) -> DataFrame:
     return every
 
 
-def _left(ancestors: DataFrame, keyed: DataFrame) -> DataFrame:
+def _left_keys(ancestors: DataFrame, keyed: DataFrame) -> DataFrame:
     """Return those of ``ancestors`` whose row has left its key in the batch."""
     deletes = keyed.where(F.col("op") == DELETE).select(
         F.col("key").alias("ancestor"), F.col("log_position").alias("until")

@@ -16,21 +16,21 @@ from pipelines.lake.commit import NO_SETTINGS, commit
 from pipelines.limits import Limits
 from pipelines.merge.append import snapshot_without
 from pipelines.merge.changes import MergeInput, PreparedWrite, Strategy
-from pipelines.merge.fold import at, each, fold, newest, without_outdated
-from pipelines.merge.inherit import all_known, inherit, lacks, orphans
+from pipelines.merge.fold import at_positions, every_event, fold, newest_positions, without_outdated
+from pipelines.merge.inherit import all_known, inherit, missing_counts, orphans
 from pipelines.merge.pruning import Pruning, key_filter_for, prune_by_keys
-from pipelines.merge.statement import MergePlan, extend, merge_sql
-from pipelines.spark.dataframes import keep_with_stats, persisted, release, viewed
+from pipelines.merge.statement import MergePlan, append_rows, merge_sql
+from pipelines.spark.dataframes import as_view, keep_with_stats, persisted, release
 from pipelines.spark.session import configured
 from pipelines.sql import quote
 
 
 @dataclass(frozen=True)
-class Folded:
+class FoldedChanges:
     """The folded changes of a batch: one row a key (see :mod:`pipelines.merge.fold`), ``count`` many.
 
     ``keyed`` has every such key in its ``row``. ``lacks``: what lacks an unchanged value (see
-    :func:`pipelines.merge.inherit.lacks`); None: no change did.
+    :func:`pipelines.merge.inherit.missing_counts`); None: no change did.
     """
 
     rows: DataFrame
@@ -60,7 +60,7 @@ def prepare(changes: MergeInput, strategy: Strategy, limits: Limits) -> Iterator
         letters, lost = [], 0
         if folded.lacks is not None:
             with batch.outcome.stage("unchanged"):
-                present = _concerned(changes, where, keys, parameters)
+                present = _concerned_rows(changes, where, keys, parameters)
                 with configured(batch.session, (strategy.narrow or {}) if strategy.collect_few else NO_SETTINGS):
                     known = all_known(folded.rows, shape, present, folded.lacks, strategy.collect_few)
                 if not known:
@@ -70,7 +70,7 @@ def prepare(changes: MergeInput, strategy: Strategy, limits: Limits) -> Iterator
                     letters = [rejected_records(batch.raw, lacking)] if lost else []
         plan = MergePlan(
             target=changes.table.sql_name,
-            changes=held.enter_context(viewed(folded.rows, batch.seen.topic)),
+            changes=held.enter_context(as_view(folded.rows, batch.seen.topic)),
             columns=shape.column_names,
             keys=keys,
             kept=tuple(c.name for c in shape.toastable) if stats.incomplete else (),
@@ -82,13 +82,15 @@ def prepare(changes: MergeInput, strategy: Strategy, limits: Limits) -> Iterator
         narrow = new or where.listed is not None or key_filter is not None
         settings = (strategy.narrow if narrow else strategy.wide) or NO_SETTINGS
         if new:
-            write = partial(extend, batch.session, plan, tuple(changes.table.column_types), since, settings=settings)
+            write = partial(
+                append_rows, batch.session, plan, tuple(changes.table.column_types), since, settings=settings
+            )
         else:
             write = partial(commit, batch.session, merge_sql(plan), settings=settings, parameters=parameters)
         yield PreparedWrite(write, changes.counts(folded.count, lost), letters)
 
 
-def _concerned(
+def _concerned_rows(
     changes: MergeInput, where: Pruning, columns: Sequence[str], parameters: Mapping[str, Any] | None = None
 ) -> DataFrame:
     """Return the table's rows that changes may concern."""
@@ -97,34 +99,34 @@ def _concerned(
     return changes.batch.session.sql(statement, dict(parameters) if parameters else None)
 
 
-def _folded(changes: MergeInput, strategy: Strategy, where: Pruning, held: ExitStack) -> Folded:
+def _folded(changes: MergeInput, strategy: Strategy, where: Pruning, held: ExitStack) -> FoldedChanges:
     """Fold the changes. What the result is made of is kept as long as ``held``."""
     batch, stats, shape, keys = changes.batch, changes.stats, changes.shape, changes.keys
     good = without_outdated(changes.good, keys) if stats.replayed else changes.good
     if strategy.fold_positions:
-        positions = held.enter_context(persisted(newest(good, keys)))
+        positions = held.enter_context(persisted(newest_positions(good, keys)))
         count = positions.count()
-        chosen = good if count == stats.live and changes.complete else at(good, positions)
+        chosen = good if count == stats.live and changes.complete else at_positions(good, positions)
         # As many files are written as there are partitions, where nothing is to be merged with.
-        rows = each(chosen, shape).coalesce(batch.session.sparkContext.defaultParallelism)
-        return Folded(rows, count, positions)
+        rows = every_event(chosen, shape).coalesce(batch.session.sparkContext.defaultParallelism)
+        return FoldedChanges(rows, count, positions)
     if stats.inheriting:
         # A row that has left its key was deleted there in this batch.
-        good = inherit(good, shape, keys, _concerned(changes, where, [*shape.column_names, "_lsn"]))
+        good = inherit(good, shape, keys, _concerned_rows(changes, where, [*shape.column_names, "_lsn"]))
     # From before a change of the key a row's events may be on several partitions, where its old key wasn't used.
     order = None if batch.versions is None else F.struct("log_position", "offset")
     incomplete = stats.incomplete > 0
     folded, told = fold(good, shape, keys, incomplete, order), None
     if incomplete:
-        folded, told = keep_with_stats(folded, lacks(shape, keys), strategy.collect_few)
+        folded, told = keep_with_stats(folded, missing_counts(shape, keys), strategy.collect_few)
         held.callback(release, folded)
     if stats.distinct is not None and changes.complete:
-        return Folded(folded, stats.distinct, good, told)
-    return Folded(folded, folded_count(good, keys), good, told)
+        return FoldedChanges(folded, stats.distinct, good, told)
+    return FoldedChanges(folded, folded_count(good, keys), good, told)
 
 
 def _key_filter(
-    changes: MergeInput, strategy: Strategy, folded: Folded, limits: Limits
+    changes: MergeInput, strategy: Strategy, folded: FoldedChanges, limits: Limits
 ) -> tuple[KeyFilter | None, Iterable[int]]:
     """Return the filter of the table's rows, and which of its buckets the changes have.
 

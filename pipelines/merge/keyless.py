@@ -25,13 +25,13 @@ from pipelines.ledger.guard import checked_snapshot
 from pipelines.ledger.rows import written_before
 from pipelines.limits import Limits
 from pipelines.merge.changes import MergeInput, PreparedWrite, Strategy
-from pipelines.merge.fold import OP, each
+from pipelines.merge.fold import OP, every_event
 from pipelines.merge.pruning import Pruning, widened_bounds
-from pipelines.merge.statement import MergePlan, exchange_sql, extend
+from pipelines.merge.statement import MergePlan, append_rows, exchange_sql
 from pipelines.schema.columns import TableShape
 from pipelines.schema.technical import RECORD
 from pipelines.sources.base.change_rows import DELETE, UNKNOWN_ROW
-from pipelines.spark.dataframes import from_rows, persisted, viewed
+from pipelines.spark.dataframes import as_view, from_rows, persisted
 from pipelines.sql import quote
 
 Position = tuple[int, int]
@@ -51,11 +51,11 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Net:
+class NetChanges:
     """The net effect of a batch.
 
-    ``changes``: the rows to insert, as of :func:`pipelines.merge.fold.each`, and the table's rows to delete, of which
-    only the position is given, and ``__op``. ``between``: the offsets of those to delete; None: there are none.
+    ``changes``: the rows to insert, as of :func:`pipelines.merge.fold.every_event`, and the table's rows to delete, of
+    which only the position is given, and ``__op``. ``between``: the offsets of those to delete; None: there are none.
     ``offsets``: all of them, where they are few. ``unknown``: the changes that remove a row which is nowhere
     (``partition``, ``offset``, ``problem``), ``lost`` many.
     """
@@ -87,9 +87,9 @@ def prepare(changes: MergeInput, _: Strategy, limits: Limits) -> Iterator[Prepar
         summed = changes.good.count()
         # Rows that are read again stand beside their former selves, which go when all have been read.
         stored = batch.session.table(changes.table.sql_name).where(f"NOT ({written_before(changes.resynced_from)})")
-        found = net(changes.good, changes.shape, changes.stats, stored, cleared, limits.few_removals)
+        found = net_changes(changes.good, changes.shape, changes.stats, stored, cleared, limits.few_removals)
     letters = [] if found.unknown is None else [rejected_records(batch.raw, found.unknown)]
-    with viewed(found.changes, batch.seen.topic) as view:
+    with as_view(found.changes, batch.seen.topic) as view:
         plan = MergePlan(
             target=changes.table.sql_name,
             changes=view,
@@ -102,21 +102,21 @@ def prepare(changes: MergeInput, _: Strategy, limits: Limits) -> Iterator[Prepar
         yield PreparedWrite(write, changes.counts(summed, found.lost), letters)
 
 
-def net(
+def net_changes(
     changes: DataFrame, shape: TableShape, stats: BatchStats, table: DataFrame, truncated: int | None, few_removals: int
-) -> Net:
+) -> NetChanges:
     """Return the net of change rows without a problem and without truncates.
 
     ``stats``: of these changes and of what a truncate made void. ``truncated``: rows of ``table`` that are older than
     this log position go anyway, and are no match for a removal.
     """
     if not stats.removals:
-        return Net(each(changes, shape))
+        return NetChanges(every_event(changes, shape))
     few = stats.removals <= few_removals
     stored = table if truncated is None else table.where(F.col("_lsn") >= truncated)
     with persisted(_entries(changes, shape, _candidates(stored, widened_bounds(stats)), few)) as entries:
-        met = _met(entries)
-        found = _summed(met)
+        met = _match(entries)
+        found = _summary(met)
         unknown, lost = None, 0
         if found["unmet"]:
             rejected = unmatched(_groups(entries))
@@ -124,16 +124,16 @@ def net(
             named = from_rows(changes.sparkSession, sorted(rejected), "partition int, offset long")
             unknown = named.withColumn("problem", F.lit(UNKNOWN_ROW))
             # Rows of the table have positions from before these changes.
-            changes, left = (_but(rows, F.broadcast(named)) for rows in (changes, entries))
-            met = _met(left)
-            found = _summed(met)
+            changes, left = (_without(rows, F.broadcast(named)) for rows in (changes, entries))
+            met = _match(left)
+            found = _summary(met)
         taken = met.select("kind", "partition", "offset").localCheckpoint()
     cancelled = taken.where(F.col("kind") == INSERT).select("partition", "offset")
-    inserts = each(_but(changes.where(F.col("op") != DELETE), cancelled), shape)
+    inserts = every_event(_without(changes.where(F.col("op") != DELETE), cancelled), shape)
     gone = taken.where(F.col("kind") == STORED)
     between = (found["low"], found["high"]) if found["low"] is not None else None
     offsets = tuple(row.offset for row in gone.select("offset").distinct().collect()) if few and between else ()
-    return Net(inserts.unionByName(_deletes(gone), allowMissingColumns=True), between, offsets, unknown, lost)
+    return NetChanges(inserts.unionByName(_deletes(gone), allowMissingColumns=True), between, offsets, unknown, lost)
 
 
 def unmatched(groups: Sequence[Group]) -> set[Position]:
@@ -167,7 +167,7 @@ def _write(changes: MergeInput, plan: MergePlan, summary: Mapping[str, str], app
     """
     session, since = changes.batch.session, checked_snapshot(changes.table, changes.known)
     if appends:
-        extend(session, plan, tuple(changes.table.column_types), since, summary)
+        append_rows(session, plan, tuple(changes.table.column_types), since, summary)
     else:
         commit(session, exchange_sql(plan), summary)
 
@@ -213,7 +213,7 @@ def _exact(value: Column, iceberg: Any) -> Column:
     return value.cast("string") if iceberg in ("float", "double") else value
 
 
-def _met(entries: DataFrame) -> DataFrame:
+def _match(entries: DataFrame) -> DataFrame:
     """Return the inserts and stored rows that a removal takes away, and the removals that nothing is left for.
 
     Inserts go first, the older ones before the newer; then the table's rows, likewise.
@@ -233,7 +233,7 @@ def _met(entries: DataFrame) -> DataFrame:
     return numbered.where(F.when(F.col("kind") == REMOVAL, ~matched).otherwise(matched))
 
 
-def _summed(met: DataFrame) -> Mapping[str, Any]:
+def _summary(met: DataFrame) -> Mapping[str, Any]:
     stored = F.col("kind") == STORED
     row = met.agg(
         F.count_if(F.col("kind") == REMOVAL).alias("unmet"),
@@ -263,7 +263,7 @@ def _positions(rows: Collection[Any]) -> tuple[Position, ...]:
     return tuple((row.partition, row.offset) for row in rows)
 
 
-def _but(rows: DataFrame, named: DataFrame) -> DataFrame:
+def _without(rows: DataFrame, named: DataFrame) -> DataFrame:
     return rows.join(named, ["partition", "offset"], "left_anti")
 
 

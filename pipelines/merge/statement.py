@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from pipelines.lake.commit import NO_SETTINGS, carrying
+from pipelines.lake.commit import NO_SETTINGS, commit_settings
 from pipelines.ledger.rows import written_before
 from pipelines.merge.fold import KEEP, OP
 from pipelines.merge.pruning import Pruning
@@ -55,7 +55,7 @@ def exchange_sql(plan: MergePlan) -> str:
     return _merge(plan, f"WHEN MATCHED AND c.{OP} = '{DELETE}' THEN DELETE", _insert(plan, f"c.{OP} <> '{DELETE}'"))
 
 
-def extend(
+def append_rows(
     session: SparkSession,
     plan: MergePlan,
     columns: Iterable[str],
@@ -74,19 +74,19 @@ def extend(
     writer = new.writeTo(plan.target).option("isolation-level", "serializable")
     if since is not None:
         writer = writer.option("validate-from-snapshot-id", since)
-    with configured(session, carrying(summary, settings)):
+    with configured(session, commit_settings(summary, settings)):
         # Iceberg looks at what was committed meanwhile only where rows are replaced, though they be none.
         writer.overwrite(F.lit(False))
 
 
 def _merge(plan: MergePlan, *actions: str) -> str:
-    lines = [f"MERGE INTO {plan.target} AS t USING {plan.changes} AS c ON {_same(plan)}", *actions]
+    lines = [f"MERGE INTO {plan.target} AS t USING {plan.changes} AS c ON {_match_condition(plan)}", *actions]
     if plan.truncated is not None:
         lines.append(f"WHEN NOT MATCHED BY SOURCE AND t._lsn < {plan.truncated:d} THEN DELETE")
     return "\n".join(lines)
 
 
-def _same(plan: MergePlan) -> str:
+def _match_condition(plan: MergePlan) -> str:
     """Return the condition for a row of the table that has a change's key."""
     same = [f"t.{quote(k)} = c.{quote(k)}" for k in plan.keys]
     return " AND ".join([*same, *plan.pruning.conditions("t")])

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from pipelines.changes.topic_batch import TopicOutcome
 from pipelines.kafka.ranges import Positions
 
-SIDE_BY_SIDE = 2
+PARALLEL_TABLES = 2
 
 
 @dataclass(frozen=True)
@@ -28,9 +28,9 @@ class BackgroundTables:
     def __init__(self, spark: SparkSession) -> None:
         # A session's settings carry one commit's ledger, so a session serves one table at a time.
         self._sessions: SimpleQueue[SparkSession] = SimpleQueue()
-        for _ in range(SIDE_BY_SIDE):
+        for _ in range(PARALLEL_TABLES):
             self._sessions.put(spark.newSession())
-        self._pool = ThreadPoolExecutor(SIDE_BY_SIDE, thread_name_prefix="aside")
+        self._pool = ThreadPoolExecutor(PARALLEL_TABLES, thread_name_prefix="aside")
         self._jobs: dict[str, _Job] = {}
 
     def start(self, topic: str, positions: Positions, job: Callable[[SparkSession], TopicOutcome]) -> None:

@@ -25,7 +25,7 @@ from pipelines.maintenance.rounds import Maintenance
 from pipelines.mirror.awaited_offsets import AwaitedOffsets
 from pipelines.mirror.background import BackgroundTables
 from pipelines.mirror.holds import Holds
-from pipelines.mirror.intake import Brought, Intake
+from pipelines.mirror.intake import BatchRecords, Intake
 from pipelines.mirror.pace import Pace
 from pipelines.mirror.plan import Step, TableState, step
 from pipelines.mirror.progress import ProgressPublisher, progress_offsets
@@ -40,7 +40,7 @@ from pipelines.spark.leaks import Leaks
 from pipelines.specs.load import Specs
 from quality.contract import Contract
 
-TABLES_SIDE_BY_SIDE = 5
+PARALLEL_TABLES = 5
 # What a batch that commits nothing leaves for upkeep.
 IDLE_SECONDS = 5.0
 
@@ -77,10 +77,10 @@ class BatchMirror:
         # Since the last batch that left time to spare there was more than a batch could take.
         self._late = False
         self._leaks, self._executors = Leaks(spark._jvm, log), Executors(spark, log)
-        self._pool = ThreadPoolExecutor(TABLES_SIDE_BY_SIDE, thread_name_prefix="table")
+        self._pool = ThreadPoolExecutor(PARALLEL_TABLES, thread_name_prefix="table")
         # A session's settings carry one commit's ledger, so a session serves one table at a time.
         self._sessions: SimpleQueue[SparkSession] = SimpleQueue()
-        for _ in range(TABLES_SIDE_BY_SIDE):
+        for _ in range(PARALLEL_TABLES):
             self._sessions.put(spark.newSession())
 
     def __call__(self, records: DataFrame, number: int) -> None:
@@ -258,7 +258,9 @@ class BatchMirror:
         self._untold = altered & self._background.busy().keys()
         return altered
 
-    def _start_in_background(self, brought: Brought, topic: str, planned: Ranges, number: int, altered: bool) -> None:
+    def _start_in_background(
+        self, brought: BatchRecords, topic: str, planned: Ranges, number: int, altered: bool
+    ) -> None:
         """Mirror a table beside the batches: it reads its records by itself, for the batch's are gone once it ends."""
         mirror, seen, offsets = self._mirror_of(topic), brought.seen(topic), offset_count(planned)
 

@@ -20,7 +20,7 @@ from pyspark.sql.avro.functions import from_avro
 from pipelines.errors import JavaRaised
 from pipelines.lake.commit import commit
 from pipelines.merge.pruning import Pruning
-from pipelines.merge.statement import MergePlan, extend, merge_sql
+from pipelines.merge.statement import MergePlan, append_rows, merge_sql
 from pipelines.merge.strategy import FEW_ROWS
 from pipelines.spark.session import DRIVER_JAVA_OPTIONS, ENGINE_CONF, class_path, launch
 
@@ -83,7 +83,7 @@ def _batches(spark: SparkSession) -> None:
 
     def append(summary: Mapping[str, str], settings: Mapping[str, str]) -> None:
         head = spark.table(f"{_TABLE}.refs").select("snapshot_id").head()
-        extend(spark, plan, columns, None if head is None else head[0], summary, settings)
+        append_rows(spark, plan, columns, None if head is None else head[0], summary, settings)
 
     for settings in (FEW_ROWS, {"spark.sql.adaptive.enabled": "true"}):
         append({"batch": "0"}, settings)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from threading import Lock
 
-from pipelines.errors import StopPipeline, in_a_line
+from pipelines.errors import StopPipeline, one_line
 
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 2.0, 60.0
 
@@ -37,7 +37,7 @@ class Holds:
 
         What a person must mend is tried seldom, what may pass soon and then ever less often.
         """
-        reason = f"{error}" if isinstance(error, StopPipeline) else in_a_line(error)
+        reason = f"{error}" if isinstance(error, StopPipeline) else one_line(error)
         with self._lock:
             before = self._held.get(topic)
             again = FIRST_PAUSE_SECONDS if before is None else min(2 * before.pause, LONGEST_PAUSE_SECONDS)

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from pipelines.changes.topic_batch import cached, coalesced
 from pipelines.dead_letters.waiting import WaitingKeys
 from pipelines.kafka.expected import beginning, ending, expected_profile
-from pipelines.kafka.profile import TopicProfile, profile
+from pipelines.kafka.profile import TopicProfile, profile_records
 from pipelines.kafka.ranges import Ranges, non_empty, offset_count
 from pipelines.kafka.read import read_ranges
 from pipelines.limits import Limits
@@ -19,7 +19,7 @@ from pipelines.mirror.table.mirror import TableMirror
 
 
 @dataclass(frozen=True)
-class Brought:
+class BatchRecords:
     """The records that a batch of so many ``offsets`` brings.
 
     ``topics``: those that have records, and what these hold.
@@ -67,23 +67,25 @@ class Intake:
         self._audited = frozenset(audited)
 
     @contextmanager
-    def take(self, records: DataFrame, planned: Mapping[str, Ranges], taken: Mapping[str, Ranges]) -> Iterator[Brought]:
+    def take(
+        self, records: DataFrame, planned: Mapping[str, Ranges], taken: Mapping[str, Ranges]
+    ) -> Iterator[BatchRecords]:
         """Give what these ranges bring to the topics that are ``taken``, cached for the block if it is little.
 
         ``records``: those of all ranges that were ``planned``, which are read if nothing else is due.
         """
-        wanted = _some(taken)
+        wanted = _non_empty_topics(taken)
         offsets = sum(map(offset_count, wanted.values()))
         expected = self._expected(taken)
         rest = {topic: by for topic, by in wanted.items() if topic not in expected}
-        as_planned = not wanted or wanted == _some(planned)
+        as_planned = not wanted or wanted == _non_empty_topics(planned)
         reading = coalesced(records if as_planned else self._again(records, wanted), offsets, self._limits)
         # What a single table reads once needn't be kept.
         with (
             nullcontext(reading) if len(expected) == 1 and not rest else cached(reading, offsets, self._limits) as batch
         ):
             topics = expected | (self._looked_at(batch, offsets, rest) if rest else {})
-            yield Brought(batch, offsets, topics, self._kafka_bootstrap, self._limits)
+            yield BatchRecords(batch, offsets, topics, self._kafka_bootstrap, self._limits)
 
     def _expected(self, planned: Mapping[str, Ranges]) -> dict[str, TopicProfile]:
         """Return what the topics hold that most likely go on as they were, which needn't be profiled."""
@@ -98,7 +100,7 @@ class Intake:
         Of a topic that has many records, most likely all alike, few are looked at.
         """
         if offsets <= self._limits.cached_offsets:
-            return profile(batch.where(F.col("topic").isin(*ranges)))
+            return profile_records(batch.where(F.col("topic").isin(*ranges)))
         tried = {
             t: by
             for t, by in ranges.items()
@@ -107,17 +109,17 @@ class Intake:
         seen: dict[str, TopicProfile] = {}
         if tried:
             parts = ({t: part(by) for t, by in tried.items()} for part in (beginning, ending))
-            sampled = profile(reduce(DataFrame.unionByName, (self._again(batch, by) for by in parts)))
+            sampled = profile_records(reduce(DataFrame.unionByName, (self._again(batch, by) for by in parts)))
             guessed = {t: expected_profile(sampled.get(t), by) for t, by in tried.items()}
             seen = {topic: found for topic, found in guessed.items() if found is not None}
         left = {topic: by for topic, by in ranges.items() if topic not in seen}
-        return seen | (profile(self._again(batch, left)) if left else {})
+        return seen | (profile_records(self._again(batch, left)) if left else {})
 
     def _again(self, batch: DataFrame, ranges: Mapping[str, Ranges]) -> DataFrame:
         return _read(batch, ranges, self._kafka_bootstrap)
 
 
-def _some(ranges: Mapping[str, Ranges]) -> dict[str, Ranges]:
+def _non_empty_topics(ranges: Mapping[str, Ranges]) -> dict[str, Ranges]:
     """Return the ranges that aren't empty, of the topics that have any."""
     return {topic: left for topic, by in ranges.items() if (left := non_empty(by))}
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection
 UPSTREAM_SECONDS = 1.0
 # What a batch is expected to take: as long as the slowest but one of so many. If one alone that was slow, because of
 # something else that was going on, had the next ones come sooner, each of them would cost as much as a full one.
-REMEMBERED, BUT = 5, 1
+BATCHES_REMEMBERED, SLOWEST_IGNORED = 5, 1
 
 
 class Pace:
@@ -53,7 +53,7 @@ class Pace:
         """
         now = self._clock()
         if committed:
-            self._took = [*self._took, now - self._began][-REMEMBERED:]
+            self._took = [*self._took, now - self._began][-BATCHES_REMEMBERED:]
         self._since.update(dict.fromkeys(self._freshness.keys() - waiting, self._began))
         if behind or not (committed or waiting):
             return 0.0
@@ -62,5 +62,5 @@ class Pace:
 
     def _room(self, freshness: float) -> float:
         """Return the time from the beginning of one batch to that of the next, at most."""
-        slowest = sorted(self._took)[-1 - BUT :]
+        slowest = sorted(self._took)[-1 - SLOWEST_IGNORED :]
         return max(0.0, freshness - UPSTREAM_SECONDS - min(slowest, default=0.0))

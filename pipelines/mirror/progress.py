@@ -13,7 +13,7 @@ from structlog.stdlib import BoundLogger
 from pipelines.mirror.holds import Hold
 
 EndOffsets = Mapping[str, Mapping[int, int]]
-Told = dict[tuple[str, int], tuple[int, str]]
+ProgressOffsets = dict[tuple[str, int], tuple[int, str]]
 
 GROUP = "lakehouse.mirror"
 TIMEOUT_SECONDS = 10
@@ -23,13 +23,13 @@ METADATA_CHARACTERS = 1000
 
 def progress_offsets(
     end_offsets: EndOffsets, held: Mapping[str, Hold], waiting: Mapping[str, Mapping[int, int]] | None = None
-) -> Told:
+) -> ProgressOffsets:
     """Return topic and partition to the offset to publish and its metadata.
 
     ``end_offsets``: of a batch whose tables are committed, held or ``waiting`` for a later one (topic to how far they
     are), topic to partition to the offset after the last.
     """
-    positions: Told = {}
+    positions: ProgressOffsets = {}
     left_out = {**(waiting or {}), **{topic: hold.positions for topic, hold in held.items()}}
     for topic, by_partition in end_offsets.items():
         why = held[topic].reason[:METADATA_CHARACTERS] if topic in held else ""
@@ -46,9 +46,9 @@ class ProgressPublisher:
         self._kafka_bootstrap = kafka_bootstrap
         self._admin = self._connect()
         self._log = log
-        self._published: Told = {}
+        self._published: ProgressOffsets = {}
 
-    def publish(self, positions: Told) -> None:
+    def publish(self, positions: ProgressOffsets) -> None:
         """Publish ``positions``, unless they are what was published last."""
         if not positions or positions == self._published:
             return

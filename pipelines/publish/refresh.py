@@ -26,11 +26,11 @@ from pipelines.spark.session import CATALOG
 from pipelines.sql import literal, quote, quote_path
 
 # Files of a dataset beyond which it is rewritten; how long its history is kept then.
-MOST_FILES, MOST_DELETES, KEPT = 32, 16, timedelta(days=1)
+MOST_FILES, MOST_DELETES, HISTORY_KEPT = 32, 16, timedelta(days=1)
 
 
 @dataclass(frozen=True)
-class Refreshed:
+class RefreshResult:
     """The result of a refresh.
 
     ``anew``: the dataset was made again: its definition has changed, or values without a record.
@@ -56,7 +56,7 @@ class Refresher:
     def __post_init__(self) -> None:
         self._lake = Lake(self.spark)
 
-    def refresh(self, dataset: Dataset) -> Refreshed | None:
+    def refresh(self, dataset: Dataset) -> RefreshResult | None:
         """Bring a dataset up to date; None: it was, or the lake hasn't got its table yet. Raises StopPipeline."""
         began = time.monotonic()
         table, has = self._lake.table(*dataset.mirrored), self._lake.table(*dataset.name)
@@ -64,15 +64,15 @@ class Refresher:
             return None
         definition = dataset.definition(table, self.vault)
         if has is not None and has.properties.get(PUBLISHED_DEFINITION) == definition:
-            reached = published(has)
+            reached = published_snapshot(has)
             if reached == table.snapshot_id:
                 return None
             if reached is not None and _only_changes(table, reached):
                 self._bring(dataset, table, has)
                 self._tidy(has)
-                return Refreshed(table.snapshot_id, False, time.monotonic() - began)
+                return RefreshResult(table.snapshot_id, False, time.monotonic() - began)
         self._make(dataset, table, definition)
-        return Refreshed(table.snapshot_id, True, time.monotonic() - began)
+        return RefreshResult(table.snapshot_id, True, time.monotonic() - began)
 
     def _make(self, dataset: Dataset, table: LakeTable, definition: str) -> None:
         """Make the dataset anew, in one commit, and leave nothing of what it was.
@@ -123,10 +123,10 @@ class Refresher:
             f"CALL {CATALOG}.system.rewrite_data_files(table => '{name}',"
             " options => map('delete-file-threshold', '1', 'min-input-files', '2'))"
         )
-        expire(self.spark, has, _ago(KEPT), 2)
+        expire(self.spark, has, _ago(HISTORY_KEPT), 2)
 
 
-def published(has: LakeTable) -> int | None:
+def published_snapshot(has: LakeTable) -> int | None:
     """Return the snapshot of its table that a dataset is of; None: it doesn't say."""
     return next(
         (int(summary[PUBLISHED_SNAPSHOT]) for summary in has.summaries() if PUBLISHED_SNAPSHOT in summary), None

@@ -13,7 +13,7 @@ from types import FrameType
 from pyspark.errors import PySparkException
 from structlog.stdlib import BoundLogger
 
-from pipelines.errors import JavaCallFailed, PipelineError, in_a_line
+from pipelines.errors import JavaCallFailed, PipelineError, one_line
 from pipelines.log import json_log
 from pipelines.protection.crypto import keys_for
 from pipelines.protection.functions import Vault
@@ -77,7 +77,7 @@ def _refresh(refresher: Refresher, dataset: Dataset, trouble: dict[str, str], lo
         done = refresher.refresh(dataset)
         trouble.pop(name, None)
     except (PipelineError, PySparkException, JavaCallFailed) as error:
-        said = str(error) if isinstance(error, PipelineError) else in_a_line(error)
+        said = str(error) if isinstance(error, PipelineError) else one_line(error)
         if trouble.get(name) != said:
             log.error("not_published", dataset=name, why=said)
         trouble[name] = said

@@ -16,7 +16,7 @@ Kind = Literal["add", "drop", "rename", "widen", "replace", "rekey"]
 
 
 @dataclass(frozen=True)
-class Applied:
+class AppliedSchema:
     """The schema that a lake table has.
 
     ``types``: its columns' printed types (without the technical ones); ``keys``: the key; ``attributes``: the source's
@@ -32,7 +32,7 @@ class Applied:
 
 
 @dataclass(frozen=True)
-class Withheld:
+class WithheldChange:
     """A change that the table's policy keeps it from following.
 
     ``number``: the column's, ``column``: its name in the source (of a dropped one, its last), ``lake``: its name in the
@@ -50,7 +50,7 @@ class Withheld:
 
 
 @dataclass(frozen=True)
-class Target:
+class TargetSchema:
     """The schema that a table shall have.
 
     ``attributes`` and ``version`` are None where the schema log says nothing of the table. ``withheld``: what its
@@ -61,7 +61,7 @@ class Target:
     keys: tuple[str, ...]
     attributes: Mapping[int, str] | None = None
     version: Version | None = None
-    withheld: tuple[Withheld, ...] = ()
+    withheld: tuple[WithheldChange, ...] = ()
 
     @property
     def types(self) -> dict[str, Any]:
@@ -89,8 +89,8 @@ class Change:
 
 
 def target_schema(
-    shape: TableShape | None, keys: tuple[str, ...], versions: TableVersions, applied: Applied | None
-) -> Target:
+    shape: TableShape | None, keys: tuple[str, ...], versions: TableVersions, applied: AppliedSchema | None
+) -> TargetSchema:
     """Return what the table shall have: the newest version's columns, or without a log those of ``shape``.
 
     ``shape``: the newest that events have; None: there is none, and the log alone says it. ``keys``: by its names.
@@ -98,7 +98,7 @@ def target_schema(
     newest = versions.newest
     seen = version_of(shape, versions) if shape else None
     if newest is None or (shape and seen is None):
-        return Target(shape.columns if shape else (), keys)
+        return TargetSchema(shape.columns if shape else (), keys)
     columns, attributes = [], {}
     for attribute in newest.columns:
         kind = _type(attribute, shape, seen, applied)
@@ -115,7 +115,7 @@ def target_schema(
         named = tuple(attributes[called[key]] for key in applied.keys if called.get(key) in attributes)
     else:
         named = keys or (applied.keys if applied else newest.key)
-    return Target(tuple(columns), named, attributes, newest)
+    return TargetSchema(tuple(columns), named, attributes, newest)
 
 
 def version_of(shape: TableShape, versions: TableVersions) -> Version | None:
@@ -144,7 +144,7 @@ def _agrees(shape: TableShape, version: Version) -> bool:
     return all(kind is None or printed(kind.iceberg) == printed(column.type.iceberg) for column, kind in kinds)
 
 
-def schema_changes(applied: Applied, wanted: Target) -> list[Change]:
+def schema_changes(applied: AppliedSchema, wanted: TargetSchema) -> list[Change]:
     """Return the changes that make a table ``wanted``, in an order in which they can be made."""
     if wanted.attributes is None or applied.attributes is None:
         now = {name: name for name in applied.types if name in wanted.types}
@@ -165,7 +165,7 @@ def schema_changes(applied: Applied, wanted: Target) -> list[Change]:
     return found
 
 
-def with_defaults(found: Sequence[Change], wanted: Target, versions: TableVersions) -> list[Change]:
+def with_defaults(found: Sequence[Change], wanted: TargetSchema, versions: TableVersions) -> list[Change]:
     """Return ``found``, the added columns with what older rows show in them."""
     numbers = {name: number for number, name in (wanted.attributes or {}).items()}
     full = []
@@ -177,7 +177,7 @@ def with_defaults(found: Sequence[Change], wanted: Target, versions: TableVersio
 
 
 def _type(
-    attribute: Attribute, shape: TableShape | None, seen: Version | None, applied: Applied | None
+    attribute: Attribute, shape: TableShape | None, seen: Version | None, applied: AppliedSchema | None
 ) -> LakeType | None:
     """Return the lake's type of a column: as its events say, as the table has it, or as the source's type says.
 

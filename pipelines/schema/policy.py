@@ -5,13 +5,13 @@ from dataclasses import replace
 
 from pipelines.schema.columns import SourceColumn
 from pipelines.schema.lake_types import is_promoted, plain_type, printed
-from pipelines.schema.plan import Applied, Target, Withheld
+from pipelines.schema.plan import AppliedSchema, TargetSchema, WithheldChange
 from pipelines.specs.load import SchemaPolicy
 
 EVOLVE, FREEZE, DISCARD_ROW, DISCARD_VALUE = "evolve", "freeze", "discard_row", "discard_value"
 
 
-def apply_policy(applied: Applied | None, wanted: Target, policy: SchemaPolicy) -> Target:
+def apply_policy(applied: AppliedSchema | None, wanted: TargetSchema, policy: SchemaPolicy) -> TargetSchema:
     """Return ``wanted`` without the changes that ``policy`` withholds; these are listed in its ``withheld``.
 
     A column that would be added isn't, one that was dropped stays, one that was renamed keeps its name, and one of
@@ -40,28 +40,30 @@ def apply_policy(applied: Applied | None, wanted: Target, policy: SchemaPolicy) 
     )
 
 
-def clashes(wanted: Target) -> list[str]:
+def clashes(wanted: TargetSchema) -> list[str]:
     """Return the names that two columns would have, because one of them keeps it."""
     names = [column.name for column in wanted.columns]
     return sorted({name for name in names if names.count(name) > 1})
 
 
-def _changes(applied: Applied, columns: Mapping[int, SourceColumn], policy: SchemaPolicy) -> Iterator[Withheld]:
+def _changes(
+    applied: AppliedSchema, columns: Mapping[int, SourceColumn], policy: SchemaPolicy
+) -> Iterator[WithheldChange]:
     """Yield every change with the word that the policy has for it. A column's name is dealt with before its type."""
     assert applied.attributes is not None
     for number, column in columns.items():
         old = applied.attributes.get(number)
         if old is None:
-            yield Withheld("add", policy.add, number, column.name, None)
+            yield WithheldChange("add", policy.add, number, column.name, None)
             continue
         kept = old if policy.rename != EVOLVE else column.name
         if old != column.name:
-            yield Withheld("rename", policy.rename, number, column.name, old)
+            yield WithheldChange("rename", policy.rename, number, column.name, old)
         was, kind = applied.types[old], printed(column.type.iceberg)
         if was != kind:
             how = ("widen", policy.widen) if is_promoted(was, kind) else ("change", policy.change)
-            yield Withheld(*how, number, column.name, kept)
+            yield WithheldChange(*how, number, column.name, kept)
     for number, old in applied.attributes.items():
         if number not in columns and old in applied.types:
             fixed = old in applied.fixed and policy.drop == EVOLVE
-            yield Withheld("drop", DISCARD_VALUE if fixed else policy.drop, number, old, old)
+            yield WithheldChange("drop", DISCARD_VALUE if fixed else policy.drop, number, old, old)

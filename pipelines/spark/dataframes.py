@@ -54,12 +54,12 @@ def keep_with_stats(frame: DataFrame, aggregates: Sequence[Column], few: bool) -
     if not few:
         kept = keep(frame)
         return kept, kept.agg(*aggregates).collect()[0]
-    observed, told = observing(frame, aggregates)
+    observed, told = observe(frame, aggregates)
     kept = keep(observed, few)
     return kept, told() or kept.agg(*aggregates).collect()[0]
 
 
-def observing(frame: DataFrame, aggregates: Sequence[Column]) -> tuple[DataFrame, Callable[[], Row | None]]:
+def observe(frame: DataFrame, aggregates: Sequence[Column]) -> tuple[DataFrame, Callable[[], Row | None]]:
     """Return ``frame``, and what to call for the ``aggregates`` of all its rows, once an action has gone over them.
 
     It returns None where Spark doesn't tell.
@@ -95,7 +95,7 @@ def persisted(frame: DataFrame, few: bool = False) -> Iterator[DataFrame]:
 
 
 @contextmanager
-def viewed(frame: DataFrame, topic: str) -> Iterator[str]:
+def as_view(frame: DataFrame, topic: str) -> Iterator[str]:
     """Make ``frame`` a view which SQL of any session can name, and give its name. One view of a topic at a time."""
     name = "changes_" + "".join(c if c.islower() or c.isdigit() else f"_{ord(c):x}_" for c in topic)
     frame.createOrReplaceGlobalTempView(name)

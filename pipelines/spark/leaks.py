@@ -17,7 +17,7 @@ from py4j.java_gateway import JavaObject
 from py4j.protocol import Py4JError
 from structlog.stdlib import BoundLogger
 
-from pipelines.errors import in_a_line
+from pipelines.errors import one_line
 
 
 def _readers(jvm: Any) -> JavaObject:
@@ -54,7 +54,7 @@ class Leaks:
                 self._maps[library] = find(jvm)
             # A class that isn't there is a package for py4j, which can't be called.
             except (Py4JError, TypeError) as error:
-                log.warning("not_let_go", library=library, why=in_a_line(error))
+                log.warning("not_let_go", library=library, why=one_line(error))
 
     @property
     def sizes(self) -> dict[str, int]:

@@ -20,10 +20,10 @@ NAMES = (
 def cache_classes(jvm: Any) -> None:
     """Have ``jvm``, a view of py4j's, keep the classes that PySpark and the pipelines name, and their methods."""
     for name in NAMES:
-        setattr(jvm, name, _Remembered(getattr(jvm, name)))
+        setattr(jvm, name, _CachedLookup(getattr(jvm, name)))
 
 
-class _Remembered:
+class _CachedLookup:
     """A class or package of py4j's, which keeps what was asked of it: neither has anything that changes."""
 
     def __init__(self, found: JavaClass | JavaPackage) -> None:
@@ -32,7 +32,7 @@ class _Remembered:
     def __getattr__(self, name: str) -> Any:
         value = getattr(self._found, name)
         if isinstance(value, JavaClass | JavaPackage):
-            value = _Remembered(value)
+            value = _CachedLookup(value)
         setattr(self, name, value)
         return value
 

@@ -107,7 +107,7 @@ def start_session(settings: MirrorSettings, name: str, ui: bool = True, lasting:
     for key, value in lake_conf(settings).items():
         conf.set(key, value)
     conf.set("spark.sql.shuffle.partitions", str(settings.shuffle_partitions))
-    archived, log = _archived(settings.class_archive), Path("infra/spark/log4j2.properties").resolve()
+    archived, log = _archive_options(settings.class_archive), Path("infra/spark/log4j2.properties").resolve()
     executor = (EXECUTOR_JAVA_OPTIONS, BOTH_COMPILERS, f"-Dlog4j2.configurationFile={log}")
     for part, memory, options in (
         ("driver", settings.spark_driver_memory, f"{DRIVER_JAVA_OPTIONS} {settings.spark_java_options}"),
@@ -149,7 +149,7 @@ def launch(conf: SparkConf, process: Mapping[str, Any], secret: Mapping[str, str
     return SparkSession(SparkContext(gateway=gateway, conf=conf))
 
 
-def _archived(archive: Path) -> str:
+def _archive_options(archive: Path) -> str:
     """Return options by which the JVM uses an archive of :mod:`pipelines.mirror.class_archive`.
 
     It goes without if the archive doesn't fit.

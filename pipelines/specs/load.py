@@ -70,7 +70,7 @@ class Specs:
 
     def schema_policy(self, schema: str, name: str) -> SchemaPolicy:
         """Return a table's policy: its own words, and the defaults where it has none."""
-        return _over(self._defaults.schema_changes, self._spec(schema, name).schema_changes)
+        return _merged(self._defaults.schema_changes, self._spec(schema, name).schema_changes)
 
     @property
     def default_upkeep(self) -> Upkeep:
@@ -79,11 +79,11 @@ class Specs:
 
     def upkeep(self, schema: str, name: str) -> Upkeep:
         """Return a table's upkeep, and the defaults where it has none."""
-        return _over(self._defaults.upkeep, self._spec(schema, name).upkeep)
+        return _merged(self._defaults.upkeep, self._spec(schema, name).upkeep)
 
     def alerts(self, schema: str, name: str) -> Alerts:
         """Return when a table is unhealthy, and the defaults where it doesn't say."""
-        return _over(self._defaults.alerts, self._spec(schema, name).alerts)
+        return _merged(self._defaults.alerts, self._spec(schema, name).alerts)
 
     def freshness(self, schema: str, name: str) -> float:
         """Return how old what readers see of a table may be, at most, while the mirror keeps up: seconds."""
@@ -104,7 +104,7 @@ class Specs:
         return self._tables.get(called) or TableSpec(table=called)
 
 
-def _over(defaults: Model, said: Model) -> Model:
+def _merged(defaults: Model, said: Model) -> Model:
     return defaults.model_copy(update={name: getattr(said, name) for name in said.model_fields_set})
 
 
@@ -145,13 +145,13 @@ def _complaints(error: ValidationError) -> Iterator[str]:
         if found["type"] == "extra_forbidden":
             models = (TableSpec, Defaults, Layout, SchemaPolicy, Upkeep, Alerts)
             known = [name for model in models for name in model.model_fields]
-            yield f"unknown key {where}{_meant(str(found['loc'][-1]), known)}"
+            yield f"unknown key {where}{_suggestion(str(found['loc'][-1]), known)}"
         elif found["type"] == "literal_error":
             yield f"{where} is {found['input']!r}, not one of {', '.join(get_args(Policy))}"
         else:
             yield f"{where}: {found['msg']}"
 
 
-def _meant(word: str, known: list[str]) -> str:
+def _suggestion(word: str, known: list[str]) -> str:
     near = get_close_matches(word, known, 1)
     return f" (is {near[0]} meant?)" if near else f" (known: {', '.join(known)})"

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from pipelines.maintenance.plan import Asked
+from pipelines.maintenance.plan import RequestKind
 from pipelines.specs.load import load_specs
 from services.cli.output import (
     CHECK_FAILED,
@@ -56,14 +56,14 @@ def maintain(
     """Maintain tables."""
     if purge and (now or dry_run or not names):
         fail("--purge takes tables by name, and neither --now nor --dry-run", UNUSABLE, as_json)
-    asked = Asked.PURGE if purge else Asked.EVERYTHING if now else Asked.DUE
+    asked = RequestKind.PURGE if purge else RequestKind.EVERYTHING if now else RequestKind.DUE
     with expected_errors(as_json), progress(not as_json) as on_progress:
         settings = StackSettings.load()
         catalog = open_catalog(settings)
         found = needs(catalog, settings, load_specs(), names or ())
         answers = None
         if not dry_run:
-            chosen = [need.table for need in found if need.due or asked is not Asked.DUE]
+            chosen = [need.table for need in found if need.due or asked is not RequestKind.DUE]
             with audited(catalog, "purge" if purge else "maintain", ", ".join(names or ()) or "all", because) as doing:
                 answers = ask(catalog, chosen, asked, timeout, on_progress)
                 doing.detail |= {"tables": len(chosen), "tasks": sorted({answer.task for answer in answers})}

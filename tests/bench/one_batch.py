@@ -23,7 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 from pipelines.changes.topic_batch import TopicBatch, TopicOutcome, coalesced
-from pipelines.kafka.profile import profile
+from pipelines.kafka.profile import profile_records
 from pipelines.limits import Limits
 from pipelines.mirror.jit import QUICK_COMPILER
 from pipelines.mirror.table.mirror import TableMirror
@@ -156,7 +156,7 @@ def _mirror(topic: Topic, mirror: TableMirror, session: SparkSession, number: in
     raw = topic.batches[-1]
     raw = coalesced(raw, raw.count(), Limits()).persist()
     started = time.monotonic()
-    seen = profile(raw)[topic.name]
+    seen = profile_records(raw)[topic.name]
     profiled = time.monotonic() - started
     outcome = TopicOutcome(topic.name, rows=seen.rows)
     planned: dict[int, Any] = {**dict.fromkeys(range(2), (0, 0)), **seen.ranges}

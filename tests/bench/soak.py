@@ -21,7 +21,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from pipelines.maintenance.plan import Asked
+from pipelines.maintenance.plan import RequestKind
 from services.operations.maintain.requests import ask
 from services.stack.errors import LakehouseError
 from tests.bench.course import MEBI, POLL_SECONDS, Course, Inexact
@@ -245,7 +245,7 @@ class Repeated:
 def _ask(course: Course, found: Soak) -> None:
     found.asks += 1
     try:
-        answers = ask(course.catalog, _names(course), Asked.EVERYTHING, ASK_TIMEOUT)
+        answers = ask(course.catalog, _names(course), RequestKind.EVERYTHING, ASK_TIMEOUT)
     except LakehouseError as error:
         found.trouble.append(str(error))
         return

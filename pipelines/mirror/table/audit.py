@@ -12,7 +12,7 @@ from threading import Lock
 from pyspark.sql import SparkSession
 
 from pipelines.changes.topic_batch import TopicOutcome
-from pipelines.checks.record import Last, Record, Run
+from pipelines.checks.record import PreviousRun, Record, Run
 from pipelines.checks.run import Checker
 from pipelines.errors import JavaRaised, NotPublished
 from pipelines.lake.catalog import Lake
@@ -38,7 +38,7 @@ class AuditBranch:
     def __init__(self, spark: SparkSession, contract: Contract, settle: Callable[[], None]) -> None:
         self._spark, self._contract, self._settle = spark, contract, settle
         # What was published last by this process.
-        self._last: Last | None = None
+        self._last: PreviousRun | None = None
 
     def begin(self, table: LakeTable) -> LakeTable:
         """Return the table on a new branch, which is as readers see it now. What an earlier one left is removed."""
@@ -69,8 +69,8 @@ class AuditBranch:
             return
         record.add([run])
         raise NotPublished(
-            f"{name} isn't published, because its contract lets nobody see what breaks it: {_said(run)}. Readers have"
-            " what was before. Mend the rows in the source, or change the contract and have the mirror read it"
+            f"{name} isn't published, because its contract lets nobody see what breaks it: {_reasons(run)}. Readers"
+            " have what was before. Mend the rows in the source, or change the contract and have the mirror read it"
             " (`make up`). See infra/runbooks/contract-broken.md"
         )
 
@@ -105,7 +105,7 @@ def audited(audit: AuditBranch | None, ledger: TableLedger, lake: Lake, outcome:
     ledger.load(lake)
 
 
-def _said(run: Run) -> str:
+def _reasons(run: Run) -> str:
     if run.error is not None:
         return run.error
     broken = [

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from pipelines.kafka.profile import TopicProfile, profile
+from pipelines.kafka.profile import TopicProfile, profile_records
 from pipelines.kafka.ranges import Ranges, non_empty
 from pipelines.sources.base.source import Schemas, StreamSource
 
@@ -17,7 +17,7 @@ Read = Callable[[Ranges], Iterator[tuple[Ranges, DataFrame]]]
 LookUp = Callable[[TopicProfile], Schemas]
 
 
-def before(
+def ranges_before(
     read: Read, source: StreamSource, look_up: LookUp, topic: str, pending: Ranges, position: int
 ) -> dict[int, tuple[int, int]]:
     """Return the part of ``pending`` that is older than ``position``.
@@ -33,7 +33,7 @@ def before(
     return non_empty({p: (start, min(end, cut.get(p, end))) for p, (start, end) in pending.items()})
 
 
-def through(
+def ranges_through(
     read: Read, source: StreamSource, look_up: LookUp, topic: str, pending: Ranges, position: int
 ) -> dict[int, tuple[int, int]]:
     """Return the part of ``pending`` that has everything up to ``position``.
@@ -54,7 +54,7 @@ def _offsets(
     records: DataFrame, source: StreamSource, look_up: LookUp, topic: str, condition: Column
 ) -> dict[int, tuple[int, int]]:
     """Return partition to the first and the last offset of the records that meet ``condition``."""
-    seen = profile(records).get(topic)
+    seen = profile_records(records).get(topic)
     found: dict[int, tuple[int, int]] = {}
     for shape, writers in look_up(seen).written if seen is not None else ():
         chosen = source.decode(records, shape, writers, {}).where(condition)

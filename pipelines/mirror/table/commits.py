@@ -42,7 +42,7 @@ from pipelines.mirror.table.rules import Rules
 from pipelines.mirror.table.topic import Topic
 from pipelines.protection.columns import ProtectedColumns
 from pipelines.schema.columns import TableShape
-from pipelines.schema.plan import Target, target_schema
+from pipelines.schema.plan import TargetSchema, target_schema
 from pipelines.schema.policy import apply_policy
 from pipelines.schema.versions import TableVersions
 from pipelines.sources.base.change_rows import TRUNCATE
@@ -51,7 +51,7 @@ from pipelines.spark.dataframes import release
 
 
 @dataclass(frozen=True)
-class Resolved:
+class ResolvedBatch:
     """A batch whose schema is resolved.
 
     ``target``: what its table shall have, by these ``versions`` of it. ``shape``: its columns in the source's types,
@@ -61,20 +61,20 @@ class Resolved:
     batch: TopicBatch
     schemas: Schemas
     versions: TableVersions
-    target: Target
+    target: TargetSchema
     shape: TableShape
     lake_shape: TableShape
     keys: tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredBatch:
     """A resolved batch's change rows, persisted, and what they amount to.
 
     ``seen``: what the batch holds; None: not what was expected of it.
     """
 
-    resolved: Resolved
+    resolved: ResolvedBatch
     rows: DataFrame
     stats: BatchStats
     request: StatsRequest
@@ -121,7 +121,7 @@ class Commits:
         self.last = measured.seen
         return None
 
-    def _resolve(self, batch: TopicBatch, schemas: Schemas, shape: TableShape) -> Resolved | SchemaNews:
+    def _resolve(self, batch: TopicBatch, schemas: Schemas, shape: TableShape) -> ResolvedBatch | SchemaNews:
         """Find out which columns and which key the table shall have for these records."""
         table = self._ledger.table
         if batch.versions is not None:
@@ -142,10 +142,10 @@ class Commits:
             check_frozen(table, target)
         shape = replace(shape, columns=target.columns)
         self._protected.check(shape.columns, target.keys)
-        return Resolved(batch, schemas, versions, target, shape, self._protected.shape(shape), target.keys)
+        return ResolvedBatch(batch, schemas, versions, target, shape, self._protected.shape(shape), target.keys)
 
     @contextmanager
-    def _measured(self, resolved: Resolved) -> Iterator[Measured]:
+    def _measured(self, resolved: ResolvedBatch) -> Iterator[MeasuredBatch]:
         """Decode, admit and protect a batch's rows, and measure them; they are persisted within the block."""
         batch, shape, keys = resolved.batch, resolved.shape, resolved.keys
         with batch.outcome.stage("decode"):
@@ -157,11 +157,11 @@ class Commits:
             rows, stats = admit_changes(rows, batch, shape, keys, waiting, request, self._enforcement, self._protected)
             seen = held()
         try:
-            yield Measured(resolved, rows, stats, request, seen)
+            yield MeasuredBatch(resolved, rows, stats, request, seen)
         finally:
             release(rows)
 
-    def _note(self, measured: Measured, seen: TopicProfile) -> TopicBatch:
+    def _note(self, measured: MeasuredBatch, seen: TopicProfile) -> TopicBatch:
         """Note what a batch turned out to hold."""
         resolved, batch = measured.resolved, measured.resolved.batch
         self._recent_keys.note(integer_keys(resolved.lake_shape, resolved.keys), measured.stats.bounds)
@@ -169,7 +169,7 @@ class Commits:
         batch.outcome.expected |= batch.seen.expected
         return replace(batch, seen=seen)
 
-    def _commit(self, measured: Measured, resync: Resync | None) -> None:
+    def _commit(self, measured: MeasuredBatch, resync: Resync | None) -> None:
         """Commit measured rows: evolve the table, choose how to write, keep the dead letters, write with the ledger."""
         batch, stats = measured.resolved.batch, measured.stats
         batch.outcome.oldest_commit = stats.oldest
@@ -187,7 +187,7 @@ class Commits:
         counts = Counts(dead_lettered=stats.dead, tombstones=batch.seen.tombstones, truncates=stats.truncates)
         self._enter(batch, counts, None, stats.truncated, stats)
 
-    def _evolve(self, measured: Measured, resync: Resync | None) -> MergeInput:
+    def _evolve(self, measured: MeasuredBatch, resync: Resync | None) -> MergeInput:
         """Create the table, or give it the columns of the changes; return the good rows, for that table."""
         resolved, stats, rows = measured.resolved, measured.stats, measured.rows
         batch = resolved.batch
@@ -219,7 +219,7 @@ class Commits:
             complete=bound is None and not stats.replayed,
         )
 
-    def _create(self, resolved: Resolved) -> LakeTable:
+    def _create(self, resolved: ResolvedBatch) -> LakeTable:
         lake = Lake(resolved.batch.session)
         table = create_table(lake, self._rules.source, resolved.shape, resolved.keys, self._protected)
         return table if self._rules.audit is None else self._rules.audit.begin(table)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from pipelines.changes.topic_batch import TopicBatch
-from pipelines.evolve.key_change import change_key, due, is_anothers
+from pipelines.evolve.key_change import change_key, due_key_changes, is_other_table
 from pipelines.lake.catalog import Lake
 from pipelines.lake.table import LakeTable
 from pipelines.ledger.entries import Counts
@@ -32,9 +32,9 @@ class KeyChanges:
         """
         ledger, versions, session = self._ledger, self._topic.versions(), planned.session
         ledger.followed = versions
-        if is_anothers(ledger.table, versions):
+        if is_other_table(ledger.table, versions):
             self._clear(versions, planned, resync)
-        for change in due(ledger.table, versions):
+        for change in due_key_changes(ledger.table, versions):
             before = versions.up_to(change, included=False)
             older = self._topic.older(change, ledger.reached, session, whole=not before.versions[-1].key)
             for ranges, records in older:

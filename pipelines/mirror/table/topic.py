@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from pipelines.changes.stats import BatchStats
 from pipelines.changes.topic_batch import TopicBatch
-from pipelines.kafka.profile import TopicProfile, profile
+from pipelines.kafka.profile import TopicProfile, profile_records
 from pipelines.kafka.ranges import Ranges, offset_count
 from pipelines.ledger.entries import Ledger
 from pipelines.mirror.table import boundary
@@ -35,7 +35,7 @@ class Topic:
 
     def profile(self, records: DataFrame) -> TopicProfile:
         """Look at what ``records`` hold."""
-        return profile(records).get(self.name, TopicProfile(self.name))
+        return profile_records(records).get(self.name, TopicProfile(self.name))
 
     def looked_at(self, batch: TopicBatch) -> TopicBatch:
         """Look at what ``batch`` holds, whose profile was only expected."""
@@ -68,7 +68,7 @@ class Topic:
     ) -> Iterator[tuple[Ranges, DataFrame]]:
         """Yield what lies between ``reached`` and ``change``, in every partition."""
         pending, read = reached.up_to(self.ends()), partial(self.read, session)
-        ranges = boundary.before(read, self.source, self.schemas, self.name, pending, change.log_position)
+        ranges = boundary.ranges_before(read, self.source, self.schemas, self.name, pending, change.log_position)
         return self.read(session, ranges, whole)
 
     def versions(self) -> TableVersions:
@@ -107,7 +107,7 @@ class Topic:
             missing = reached.up_to(ends) if len(ends) > 1 else {}
         elif stats.moved is not None:
             pending, read = reached.up_to(self.ends()), partial(self.read, batch.session)
-            missing = boundary.through(read, self.source, self.schemas, self.name, pending, stats.moved)
+            missing = boundary.ranges_through(read, self.source, self.schemas, self.name, pending, stats.moved)
         else:
             missing = {}
         # What was read on to may hold halves of its own.

@@ -43,7 +43,7 @@ class TableState:
 
 
 @dataclass(frozen=True)
-class Named:
+class NamedColumns:
     """The columns of a table in one version that the log may still hold, or that is the newest."""
 
     schema: str
@@ -51,7 +51,7 @@ class Named:
     columns: tuple[str, ...]
 
 
-def misnamed(source: str, versions: Sequence[Named]) -> dict[str, str]:
+def misnamed(source: str, versions: Sequence[NamedColumns]) -> dict[str, str]:
     """Return ``schema.table`` to the reason why its names can't be mirrored. Pure."""
     found = ((f"{v.schema}.{v.table}", why_unusable(source, v.schema, v.table, v.columns)) for v in versions)
     return {name: reason for name, reason in found if reason is not None}
@@ -72,7 +72,7 @@ def classify(state: TableState, misnamed: Mapping[str, str]) -> TableCapture:
     return TableCapture(state.name, Mode.KEYED, "; ".join(filter(None, (key, full))) or None)
 
 
-def left_out(source: str, states: Sequence[TableState], versions: Sequence[Named]) -> LeftOut:
+def left_out(source: str, states: Sequence[TableState], versions: Sequence[NamedColumns]) -> LeftOut:
     """Return what of these tables the connector must not read. Pure.
 
     A name that can't be mirrored counts as long as the log holds it, whatever became of the table since.
@@ -155,15 +155,12 @@ WHERE until IS NULL OR until >= (SELECT confirmed_flush_lsn - '0/0' FROM pg_repl
 ORDER BY until NULLS LAST"""
 
 
-def read_names(connection: psycopg.Connection, slot: str) -> list[Named]:
-    """Return the columns of the captured tables, now and since the slot's position.
-
-    As the source's schema log tells them.
-    """
+def read_names(connection: psycopg.Connection, slot: str) -> list[NamedColumns]:
+    """Return the columns of the captured tables, now and since the slot's position, by the source's schema log."""
     if connection.execute("SELECT to_regclass('lakehouse.schema_changes') IS NULL").fetchone() == (True,):
         return []
     found = connection.execute(_NAMES, (slot,)).fetchall()
-    return [Named(schema, table, tuple(columns)) for schema, table, columns in found]
+    return [NamedColumns(schema, table, tuple(columns)) for schema, table, columns in found]
 
 
 def read_captures(connection: psycopg.Connection, source: str, schemas: Sequence[str]) -> list[TableCapture]:

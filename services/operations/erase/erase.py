@@ -21,7 +21,7 @@ from pipelines.dead_letters.store import DEAD_LETTER_TOPIC
 from pipelines.lake.names import DEAD_LETTERS as LETTERS
 from pipelines.lake.names import NAMESPACE, VERIFICATION
 from pipelines.lake.properties import PURGED
-from pipelines.maintenance.plan import Asked
+from pipelines.maintenance.plan import RequestKind
 from pipelines.specs.load import load_specs
 from pipelines.specs.upkeep import Upkeep, own_upkeep
 from services.operations.dead_letters.letters import Letters
@@ -247,7 +247,9 @@ class Erasure:
 
     def _purge(self, name: str) -> None:
         failed = [
-            answer for answer in ask(self.catalog, [name], Asked.PURGE, self.timeout, self.on_progress) if answer.error
+            answer
+            for answer in ask(self.catalog, [name], RequestKind.PURGE, self.timeout, self.on_progress)
+            if answer.error
         ]
         if failed:
             raise CannotErase(f"{name} couldn't be purged: {failed[0].error}. Run this again; it goes on there.")

@@ -11,7 +11,7 @@ from pyiceberg.table.refs import SnapshotRefType
 
 from pipelines.lake.properties import DELETE_GRANULARITY, KEY_COLUMNS, SOURCE_SCHEMA, SOURCE_TABLE
 from pipelines.maintenance.health import MIB, Health, health
-from pipelines.maintenance.plan import Due, compaction, counted_columns, deletes, expiry, manifests, statistics
+from pipelines.maintenance.plan import DueTask, compaction, counted_columns, deletes, expiry, manifests, statistics
 from pipelines.specs.load import Specs
 from services.stack.endpoints import StackSettings
 from services.stack.errors import CannotVerify
@@ -28,7 +28,7 @@ class Need:
     table: str
     health: Health
     scan_cost: float
-    due: list[Due]
+    due: list[DueTask]
 
 
 def needs(catalog: Catalog, settings: StackSettings, specs: Specs, names: Iterable[str] = ()) -> list[Need]:

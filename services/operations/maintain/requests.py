@@ -14,7 +14,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import BooleanType, NestedField, StringType, TimestamptzType
 
 from pipelines.lake.names import MAINTENANCE, MAINTENANCE_REQUESTS, NAMESPACE
-from pipelines.maintenance.plan import Asked
+from pipelines.maintenance.plan import RequestKind
 from pipelines.maintenance.record import ANSWERED
 from services.stack.errors import LakehouseError
 from services.stack.lake import own_table
@@ -56,15 +56,15 @@ class Answer:
 
 
 def ask(
-    catalog: Catalog, names: Iterable[str], asked: Asked, timeout: float, on_progress: OnProgress = silent
+    catalog: Catalog, names: Iterable[str], asked: RequestKind, timeout: float, on_progress: OnProgress = silent
 ) -> list[Answer]:
     """Ask for the tables' upkeep, and wait until all is done.
 
     Raises NotMaintained after ``timeout`` seconds: what was asked is done all the same, if the mirror gets to it within
     the hour.
     """
-    rows = [{"id": str(uuid.uuid4()), "table": name, "everything": asked is not Asked.DUE, "at": datetime.now(UTC),
-             "purge": asked is Asked.PURGE} for name in names]  # fmt: skip
+    rows = [{"id": str(uuid.uuid4()), "table": name, "everything": asked is not RequestKind.DUE,
+             "at": datetime.now(UTC), "purge": asked is RequestKind.PURGE} for name in names]  # fmt: skip
     if not rows:
         return []
     catalog.create_namespace_if_not_exists(NAMESPACE)

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from pipelines.changes.topic_batch import TopicBatch, TopicOutcome
 from pipelines.changes.waiting import firsts
 from pipelines.errors import UnknownSchema
-from pipelines.kafka.profile import TopicProfile, profile
+from pipelines.kafka.profile import TopicProfile, profile_records
 from pipelines.kafka.ranges import Ranges
 from pipelines.kafka.read import within
 from pipelines.kafka.wire import REPLAYED_FROM
@@ -300,7 +300,7 @@ class Topic:
         """Mirror a batch; its plan is what its records span on the topic's two partitions, unless one is given. What it
         holds is expected where the mirror would.
         """
-        seen = profile(batch).get(self.name) or TopicProfile(self.name)
+        seen = profile_records(batch).get(self.name) or TopicProfile(self.name)
         planned = planned or {**dict.fromkeys(range(2), (0, 0)), **seen.ranges}
         seen = mirror.expects(planned) or seen
         outcome = TopicOutcome(self.name, rows=seen.rows)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from pipelines.checks.record import Last, Record, Run
+from pipelines.checks.record import PreviousRun, Record, Run
 from pipelines.checks.run import Checker
 from pipelines.lake.names import CHECK_RUNS, CHECKS
 from quality.checks import QUERY, Check
@@ -40,7 +40,7 @@ def mirrored(spark: SparkSession, *events: Any) -> Topic:
     return topic
 
 
-def checked(topic: Topic, contract: Contract = PROMISED, last: Last | None = None, settle: Any = None) -> Run:
+def checked(topic: Topic, contract: Contract = PROMISED, last: PreviousRun | None = None, settle: Any = None) -> Run:
     return Checker(topic.spark, settle or Settled()).run(("shop", topic.table), contract, last)
 
 
@@ -143,7 +143,9 @@ def test_rows_that_were_asked_and_good_are_not_asked_again(spark: SparkSession) 
 def test_everything_is_asked_again_of(spark: SparkSession, what: str) -> None:
     topic = mirrored(spark, create(1, 1, "a"), create(2, 2, "b"))
     last = checked(topic).last
-    known = Last("elsewhere", last.snapshot_id, last.positions, last.kept, True) if what == "another table" else last
+    known = (
+        PreviousRun("elsewhere", last.snapshot_id, last.positions, last.kept, True) if what == "another table" else last
+    )
     newer = Column("name", required=True, allowed=("a", "b", "c"))
     contract = Contract(("public", "t"), "2.0.0", "active", (Column("id", key=1, required=True), newer))
     run = checked(topic, contract, known)

@@ -33,8 +33,8 @@ from pipelines.maintenance.plan import (
     MINUTE,
     ORPHANS,
     STATISTICS,
-    Asked,
-    Due,
+    DueTask,
+    RequestKind,
     compaction,
     counted_columns,
     deletes,
@@ -46,7 +46,7 @@ from pipelines.maintenance.plan import (
 )
 from pipelines.maintenance.record import Record
 from pipelines.maintenance.rounds import OVERDUE, SOON, Maintenance
-from pipelines.maintenance.work import COUNTED, Done
+from pipelines.maintenance.work import COUNTED, TaskResult
 from pipelines.mirror.table.mirror import TableMirror
 from pipelines.specs.layout import Layout
 from pipelines.specs.load import Defaults, Specs
@@ -226,7 +226,7 @@ def test_a_purge_leaves_no_file_in_which_a_row_was_that_isn_t_there_any_more(spa
     rows, counts = topic.rows(), topic.assert_ledger_is_whole()
     assert {"name 3", "name 5"} < _kept(topic)
 
-    (due,) = keeper.due(table, spark, Asked.PURGE)
+    (due,) = keeper.due(table, spark, RequestKind.PURGE)
     task = keeper.do(due, table, spark, telling(account))
     assert task.after.snapshots == 1
     assert table.branches == {"main"}
@@ -520,7 +520,7 @@ def test_the_mirrors_own_tables_are_kept_small_too(spark: SparkSession) -> None:
     seconds = [0.0]
     record, upkeep = Record(spark), Maintenance(spark, Specs(Defaults(), {}), get_logger(), clock=lambda: seconds[0])
     for number in range(POLICY.files + 1):
-        record.failed(f"shop.t{number}", Due(COMPACT, "asked for"), "no", None)
+        record.failed(f"shop.t{number}", DueTask(COMPACT, "asked for"), "no", None)
         record.flush()
     table = Lake(spark).table("lakehouse", MAINTENANCE)
     assert table is not None
@@ -573,7 +573,7 @@ class Rounds:
         self._worked: list[tuple[str, bool]] = []
         self._tables = {name: cast(TableMirror, _Untouched(name)) for name in names}
         self._upkeep = Maintenance(spark, Specs(Defaults(), {}), get_logger(), clock=lambda: 100.0)
-        monkeypatch.setattr(Keeper, "due", lambda *_: [Due(COMPACT, "always")])
+        monkeypatch.setattr(Keeper, "due", lambda *_: [DueTask(COMPACT, "always")])
         monkeypatch.setattr(Keeper, "do", self._do)
         monkeypatch.setattr(Record, "done", lambda *_: None)
 
@@ -586,9 +586,9 @@ class Rounds:
         self._upkeep.run(self._tables, 1, until, arrived)
         return self._worked
 
-    def _do(self, due: Due, table: str, _session: object, _tell: object, arrived: bool) -> Task:
+    def _do(self, due: DueTask, table: str, _session: object, _tell: object, arrived: bool) -> Task:
         self._worked.append((table, arrived))
-        return Task(table, due, Done(left=self.left), Health(), Health(), 0.0)
+        return Task(table, due, TaskResult(left=self.left), Health(), Health(), 0.0)
 
 
 class _Untouched:

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from pipelines.lake.commit import commit
 from pipelines.limits import Limits
 from pipelines.merge import keyed
-from pipelines.merge.statement import extend
+from pipelines.merge.statement import append_rows
 from pipelines.specs.layout import Layout
 from tests.unit.pipelines.harness import Topic, create, delete, truncate, update
 
@@ -29,7 +29,7 @@ def writes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return write
 
     monkeypatch.setattr(keyed, "commit", noted(commit))
-    monkeypatch.setattr(keyed, "extend", noted(extend))
+    monkeypatch.setattr(keyed, "append_rows", noted(append_rows))
     return found
 
 
@@ -48,7 +48,7 @@ def after_another(topic: Topic, row: str) -> Callable[..., None]:
 
     def late(*given: Any, **settings: Any) -> None:
         topic.spark.sql(f"INSERT INTO lake.shop.{topic.table} SELECT {row}, current_timestamp(), 'c'")
-        extend(*given, **settings)
+        append_rows(*given, **settings)
 
     return late
 
@@ -61,7 +61,7 @@ def test_new_keys_are_appended(spark: SparkSession, writes: list[str], partition
     topic.apply(mirror, topic.batch([create(n, n, "b") for n in range(30, 40)]), 1)
     # Among those that are there.
     topic.apply(mirror, topic.batch([create(40 + n, n, "c") for n in range(2, 36, 2) if n < 30]), 2)
-    assert writes == ["extend", "extend", "extend"]
+    assert writes == ["append_rows", "append_rows", "append_rows"]
     assert topic.rows() == [
         *((n, "a" if n % 2 else "c", "d") for n in range(1, 30)), *((n, "b", "d") for n in range(30, 40)),
     ]  # fmt: skip
@@ -84,7 +84,7 @@ def test_the_rest_is_merged(
     mirror = topic.mirror()
     topic.apply(mirror, topic.batch([create(n, n, "a") for n in (1, 2, 3)]), 0)
     topic.apply(mirror, topic.batch(events), 1)
-    assert writes == ["extend", "commit"]
+    assert writes == ["append_rows", "commit"]
     assert topic.rows() == [(key, name, "d") for key, name in left]
 
 
@@ -94,7 +94,7 @@ def test_where_many_rows_are_near_they_are_not_looked_through(spark: SparkSessio
     topic.apply(mirror, topic.batch([create(n, n, "a") for n in (2, 4, 6, 8, 20)]), 0)
     topic.apply(mirror, topic.batch([create(21, 1, "b"), create(22, 9, "b")]), 1)
     topic.apply(mirror, topic.batch([create(31, 5, "c"), create(32, 10, "c")]), 2)
-    assert writes == ["extend", "commit", "extend"]
+    assert writes == ["append_rows", "commit", "append_rows"]
     assert [key for key, *_ in topic.rows()] == [1, 2, 4, 5, 6, 8, 9, 10, 20]
 
 
@@ -109,7 +109,7 @@ def test_of_few_changes_only_the_bounds_of_files_are_asked(
     topic.apply(mirror, topic.batch([create(21, 6, "c")]), 2)
     topic.apply(mirror, topic.batch([create(n, n, "d") for n in range(100, 400)]), 3)
     topic.apply(mirror, topic.batch([create(500, 500, "e"), update(501, 1, "e")]), 4)
-    assert writes == ["extend", "extend", "commit", "extend", "commit"]
+    assert writes == ["append_rows", "append_rows", "commit", "append_rows", "commit"]
     assert [key for key, *_ in topic.rows()] == [1, 2, 4, 5, 6, 7, *range(100, 400), 500]
 
 
@@ -122,11 +122,11 @@ def test_rows_that_another_adds_after_the_look_are_not_doubled(
     batch = topic.batch([create(2, 2, "b"), create(3, 3, "b")])
 
     with monkeypatch.context() as context:
-        context.setattr(keyed, "extend", after_another(topic, "2, 'b', 'd', 0, 1, 2"))
+        context.setattr(keyed, "append_rows", after_another(topic, "2, 'b', 'd', 0, 1, 2"))
         with pytest.raises(Py4JJavaError, match="Found conflicting files"):
             topic.apply(mirror, batch, 1)
     topic.apply(mirror, batch, 1)
-    assert writes == ["extend", "commit"]
+    assert writes == ["append_rows", "commit"]
     assert topic.rows() == [(1, "a", "d"), (2, "b", "d"), (3, "b", "d")]
 
 
@@ -138,7 +138,7 @@ def test_nor_are_those_that_another_has_added_to_an_empty_table(
 
     batch = topic.batch([create(1, 1, "a")])
     with monkeypatch.context() as context:
-        context.setattr(keyed, "extend", after_another(topic, "1, 'a', 'd', 0, 0, 1"))
+        context.setattr(keyed, "append_rows", after_another(topic, "1, 'a', 'd', 0, 0, 1"))
         with pytest.raises(Py4JJavaError, match="Found conflicting files"):
             topic.apply(mirror, batch, 0)
     topic.apply(mirror, batch, 0)

@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from pipelines.merge.fold import KEEP, LOST
-from pipelines.merge.inherit import all_known, lacks
+from pipelines.merge.inherit import all_known, missing_counts
 from pipelines.schema.columns import TableShape
 from pipelines.sources.debezium.envelope import table_shape
 from pipelines.sources.postgres.dialect import POSTGRES
@@ -45,6 +45,6 @@ def _all_known(
     spark: SparkSession, shape: TableShape, rows: list[tuple[Any, ...]], present: list[int], few: bool
 ) -> bool:
     changes = spark.createDataFrame(rows, StructType.fromDDL(FOLDED))
-    (told,) = changes.agg(*lacks(shape, ["id"])).collect()
+    (told,) = changes.agg(*missing_counts(shape, ["id"])).collect()
     keys = spark.createDataFrame([(key,) for key in present], StructType.fromDDL("id bigint"))
     return all_known(changes, shape, keys, told, few)

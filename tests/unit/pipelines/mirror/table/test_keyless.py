@@ -9,9 +9,9 @@ from pyspark.sql import SparkSession
 
 from pipelines.errors import RetryBatch
 from pipelines.ledger.guard import MOVED
-from pipelines.merge import keyless as multiset
+from pipelines.merge import keyless
 from pipelines.merge.keyless import Group, unmatched
-from pipelines.merge.statement import extend
+from pipelines.merge.statement import append_rows
 from pipelines.mirror.table import commits
 from tests.unit.pipelines.cases import Case, Found, alone, together
 from tests.unit.pipelines.events import event, value_schema
@@ -144,10 +144,10 @@ def test_rows_that_another_adds_right_before_the_commit_fail_it(
 
     def late(*given: Any, **settings: Any) -> None:
         spark.sql(f"INSERT INTO lake.shop.{topic.table} SELECT 3, 'c', null, 0, 9, 9, current_timestamp(), 'c'")
-        extend(*given, **settings)
+        append_rows(*given, **settings)
 
     with monkeypatch.context() as context:
-        context.setattr(multiset, "extend", late)
+        context.setattr(keyless, "append_rows", late)
         with pytest.raises(Py4JJavaError, match="Found conflicting files"):
             topic.apply(mirror, batch, 1)
     topic.apply(mirror, batch, 1)
