@@ -72,17 +72,17 @@ class Enforcement:
         self._known: tuple[tuple[str, str], ...] | None = None
         self._promises: tuple[Promise, ...] = ()
 
-    def on(self, rows: DataFrame, part: TopicBatch, shape: TableShape) -> DataFrame:
+    def apply(self, rows: DataFrame, batch: TopicBatch, shape: TableShape) -> DataFrame:
         """Return ``rows`` (of :mod:`pipelines.changes.admit`) with the contract enforced.
 
         ``problem`` is set where a promise that rejects is broken, values are null where a promise says so, and
         ``broken`` is added: a struct of booleans, one a promise.
         """
         # Arithmetic that is lenient here must not be so elsewhere, so it is analysed in a session of this table's own.
-        with as_view(rows, f"{part.seen.topic} rows") as view, configured(part.session, LENIENT):
+        with as_view(rows, f"{batch.profile.topic} rows") as view, configured(batch.session, LENIENT):
             columns = tuple((c.name, printed(c.type.iceberg)) for c in shape.columns)
             if columns != self._known:
-                self._promises = tuple(self._usable(part, rows.columns, view, shape))
+                self._promises = tuple(self._usable(batch, rows.columns, view, shape))
                 self._known = columns
             if not self._promises:
                 return rows
@@ -90,17 +90,17 @@ class Enforcement:
             own = ", ".join(map(_own_field, rows.columns))
             judged = f"SELECT {own}, {_broken_struct(self._promises)} FROM {_flat(rows.columns, view)}"
             values = ", ".join(f"{self._column(name, shape)} AS {quote(name)}" for name in rows.columns)
-            found = part.session.sql(f"SELECT {values}, {FOUND_BROKEN} FROM ({judged})")
+            found = batch.session.sql(f"SELECT {values}, {FOUND_BROKEN} FROM ({judged})")
         # Back to the session that plans the rest of the batch, once and for all of its stages.
-        with as_view(found, f"{part.seen.topic} rows") as view:
+        with as_view(found, f"{batch.profile.topic} rows") as view:
             return rows.sparkSession.table(view)
 
-    def _usable(self, part: TopicBatch, columns: Sequence[str], view: str, shape: TableShape) -> Iterator[Promise]:
+    def _usable(self, batch: TopicBatch, columns: Sequence[str], view: str, shape: TableShape) -> Iterator[Promise]:
         for promise in promises(self._contract, shape):
             try:
-                part.session.sql(f"SELECT {_broken(promise)} FROM {_flat(columns, view)}")
+                batch.session.sql(f"SELECT {_broken(promise)} FROM {_flat(columns, view)}")
             except AnalysisException as error:
-                part.outcome.not_enforced[promise.name] = f"{error}".strip().splitlines()[0]
+                batch.outcome.not_enforced[promise.name] = f"{error}".strip().splitlines()[0]
             else:
                 yield promise
 

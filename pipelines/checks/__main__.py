@@ -35,8 +35,8 @@ def check(jobs: list[Job]) -> None:
     spark = start_session(settings, f"checks {settings.source_name}", ui=False)
     spark.sparkContext.setLogLevel("WARN")
     record = Record(spark)
-    settle = min(2 * specs.default_freshness + 5, LONGEST_WAIT_SECONDS)
-    checker = Checker(spark, lambda: time.sleep(settle))
+    seconds = min(2 * specs.default_freshness + 5, LONGEST_WAIT_SECONDS)
+    checker = Checker(spark, lambda: time.sleep(seconds))
     for job in jobs:
         schema, _, table = job.table.partition(".")
         mirrored = (lake_namespace(settings.source_name, schema), table)

@@ -67,7 +67,7 @@ def main() -> int:
             alive.touch()
             _refresh(refresher, dataset, trouble, log)
         if leaks is not None:
-            leaks.let_go()
+            leaks.clear()
     if refresher is not None:
         refresher.spark.stop()
     leave(0)

@@ -92,9 +92,9 @@ def _lake_type(avro: dict[str, Any], said: str, dialect: Dialect) -> LakeType:
         return list_of(lake_type(avro["items"], dialect))
     if semantic in SEMANTIC:
         return SEMANTIC[semantic]
-    told = dialect.declared_type(kind, said, avro.get("connect.parameters", {}))
-    if told is not None:
-        return told
+    declared = dialect.declared_type(kind, said, avro.get("connect.parameters", {}))
+    if declared is not None:
+        return declared
     if isinstance(kind, str) and kind in PRIMITIVE:
         return PRIMITIVE[kind]
     raise UnsupportedType(f"{semantic or kind}")
@@ -113,9 +113,9 @@ def list_of(element: LakeType) -> LakeType:
         if element.convert is unchanged:
             return value
         items = F.transform(value, element.convert)
-        held = F.size(F.filter(items, lambda item: item.isNotNull()))
+        converted = F.size(F.filter(items, lambda item: item.isNotNull()))
         # A list of which an element doesn't fit doesn't fit either.
-        return F.when(held == F.size(F.filter(value, lambda item: item.isNotNull())), items)
+        return F.when(converted == F.size(F.filter(value, lambda item: item.isNotNull())), items)
 
     iceberg = {"type": "list", "element": element.iceberg, "element-required": False}
     return LakeType(iceberg, convert, fallible=element.fallible, toastable=True)

@@ -72,12 +72,15 @@ class LeftOut:
     generated: frozenset[str]
     escaped: bool = False
 
-    def differs_from(self, told: "LeftOut") -> bool:
-        """Return whether a connector that was ``told`` something else has to be told this.
+    def differs_from(self, current: "LeftOut") -> bool:
+        """Return whether a connector that reads by ``current`` has to be told this.
 
         Not for a new partition, which it gets nothing of anyway; but for one that is a table of its own now.
         """
-        return (self.tables, self.escaped) != (told.tables, told.escaped) or not told.partitions <= self.partitions
+        return (self.tables, self.escaped) != (
+            current.tables,
+            current.escaped,
+        ) or not current.partitions <= self.partitions
 
 
 @dataclass(frozen=True)
