@@ -55,10 +55,10 @@ def _discarded(
         if change.word != DISCARD_ROW:
             continue
         found = [_needs(change, version, names, values) for version in written]
-        said = F.when(
+        withheld_problem = F.when(
             _by_version(found, written) & (F.col("op") != "d"), F.lit(f"{WITHHELD}: {change.kind} of {change.column}")
         )
-        problem = F.coalesce(problem, said)
+        problem = F.coalesce(problem, withheld_problem)
     return problem
 
 

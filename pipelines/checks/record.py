@@ -122,9 +122,9 @@ def _run_row(run: Run) -> tuple[Any, ...]:
 
 
 def _result_row(run: Run, result: Result, since: Positions | None) -> tuple[Any, ...]:
-    asked = result.expectation
+    expectation = result.expectation
     return (
-        run.id, run.table, asked.name, asked.kind, asked.column, asked.digest, result.success,
+        run.id, run.table, expectation.name, expectation.kind, expectation.column, expectation.digest, result.success,
         None if since is None else positions_json(since), result.elements, result.unexpected, result.observed,
         result.error, run.started_at,
     )  # fmt: skip

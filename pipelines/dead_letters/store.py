@@ -183,8 +183,8 @@ def _reason() -> Column:
 
 def _letters(records: DataFrame, stage: Column) -> DataFrame:
     names = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
-    said = (stage.alias("stage"), _reason().alias("reason"), explain(F.col("problem")).alias("message"))
-    return records.select(*names, *said)
+    verdict = (stage.alias("stage"), _reason().alias("reason"), explain(F.col("problem")).alias("message"))
+    return records.select(*names, *verdict)
 
 
 def read_positions(table: LakeTable) -> dict[str, Ledger]:

@@ -56,7 +56,7 @@ def comment_of(column: Column, protection: Protection | None = None) -> str | No
 
 def _properties(contract: Contract, protected: Mapping[str, Protection]) -> dict[str, str]:
     classes = {c.name: c.classification for c in contract.columns if c.classification}
-    said = {
+    properties = {
         COMMENT: contract.description,
         CONTRACT_VERSION: contract.version,
         CONTRACT_STATUS: contract.status,
@@ -67,7 +67,7 @@ def _properties(contract: Contract, protected: Mapping[str, Protection]) -> dict
         CONTRACT_FRESHNESS: _number(contract.freshness_seconds),
         CONTRACT_RETENTION: _number(contract.retention_seconds),
     }
-    return {name: value for name, value in said.items() if value}
+    return {name: value for name, value in properties.items() if value}
 
 
 def _number(seconds: float | None) -> str | None:

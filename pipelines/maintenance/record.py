@@ -85,15 +85,15 @@ class Requests:
         table = self._lake.table(NAMESPACE, MAINTENANCE_REQUESTS)
         if table is None or table.snapshot_id == self._snapshot:
             return
-        asked = self._session.table(table.sql_name).where(
+        requests = self._session.table(table.sql_name).where(
             f"at > current_timestamp() - interval {PATIENCE_MINUTES} minutes"
         )
         if (done := self._lake.table(NAMESPACE, MAINTENANCE)) is not None:
             history = (
                 self._session.table(done.sql_name).where(F.col("task") == ANSWERED).select(F.col("request").alias("id"))
             )
-            asked = asked.join(F.broadcast(history), "id", "left_anti")
-        found = [Request(row.id, row.table, _kind(row)) for row in asked.collect() if row.id not in self._closed]
+            requests = requests.join(F.broadcast(history), "id", "left_anti")
+        found = [Request(row.id, row.table, _kind(row)) for row in requests.collect() if row.id not in self._closed]
         self._open |= {request.table: request for request in found}
         self._snapshot = table.snapshot_id
 

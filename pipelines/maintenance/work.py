@@ -103,13 +103,13 @@ def _threshold(files: list[tuple[float, int]], share: float, piece: int) -> floa
     together whatever is deleted of them, and are no part of the piece: of a hot table's newest rows more is deleted
     than of any others, and large files' turn would never come.
     """
-    taken, threshold = 0, share
+    total, threshold = 0, share
     for deleted, size in sorted(files, reverse=True):
         if deleted < share:
             return share
-        if taken and taken + size > piece:
+        if total and total + size > piece:
             return threshold
-        taken, threshold = taken + size, deleted
+        total, threshold = total + size, deleted
     return share
 
 

@@ -101,17 +101,17 @@ class Intake:
         """
         if offsets <= self._limits.cached_offsets:
             return profile_records(batch.where(F.col("topic").isin(*ranges)))
-        tried = {
+        large = {
             t: by
             for t, by in ranges.items()
             if offset_count(by) > self._limits.cached_offsets and t not in self._audited
         }
         profiles: dict[str, TopicProfile] = {}
-        if tried:
-            parts = ({t: part(by) for t, by in tried.items()} for part in (beginning, ending))
+        if large:
+            parts = ({t: part(by) for t, by in large.items()} for part in (beginning, ending))
             sampled = profile_records(reduce(DataFrame.unionByName, (self._read_again(batch, by) for by in parts)))
-            guessed = {t: expected_profile(sampled.get(t), by) for t, by in tried.items()}
-            profiles = {topic: found for topic, found in guessed.items() if found is not None}
+            expected = {t: expected_profile(sampled.get(t), by) for t, by in large.items()}
+            profiles = {topic: found for topic, found in expected.items() if found is not None}
         left = {topic: by for topic, by in ranges.items() if topic not in profiles}
         return profiles | (profile_records(self._read_again(batch, left)) if left else {})
 

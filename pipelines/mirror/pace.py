@@ -57,7 +57,7 @@ class Pace:
         self._since.update(dict.fromkeys(self._freshness.keys() - waiting, self._began))
         if behind or not (committed or waiting):
             return 0.0
-        following = [self._since[topic] + self._interval(asked) for topic, asked in self._freshness.items()]
+        following = [self._since[topic] + self._interval(freshness) for topic, freshness in self._freshness.items()]
         return max(0.0, min([self._began + self._interval(self._default), *following]) - now)
 
     def _interval(self, freshness: float) -> float:

@@ -80,10 +80,10 @@ def _refresh(refresher: Refresher, dataset: Dataset, trouble: dict[str, str], lo
         done = refresher.refresh(dataset)
         trouble.pop(name, None)
     except (PipelineError, PySparkException, JavaCallFailed) as error:
-        said = str(error) if isinstance(error, PipelineError) else one_line(error)
-        if trouble.get(name) != said:
-            log.error("not_published", dataset=name, why=said)
-        trouble[name] = said
+        reason = str(error) if isinstance(error, PipelineError) else one_line(error)
+        if trouble.get(name) != reason:
+            log.error("not_published", dataset=name, why=reason)
+        trouble[name] = reason
         return
     if done is not None:
         log.info("published", dataset=name, of=done.snapshot, anew=done.anew, ms=round(done.seconds * 1000))

@@ -177,13 +177,13 @@ class TableMirror:
         if planned.profile.expected and (missing or not self._is_next(planned.profile.ranges)):
             planned = self._topic.profile_again(planned)
         skipped = list(self._topic.read(planned.session, missing))
-        together = skipped.pop() if skipped and self._topic.fits(skipped[-1][0], planned.profile.rows) else None
+        last_part = skipped.pop() if skipped and self._topic.fits(skipped[-1][0], planned.profile.rows) else None
         for ranges, records in skipped:
             yield from self._reread(replace(planned, raw=records, offsets=ranges))
-        if together is None:
+        if last_part is None:
             yield from self._split_at_resync(planned)
         else:
-            yield from self._join(planned, *together)
+            yield from self._join(planned, *last_part)
 
     def _reread(self, batch: TopicBatch) -> Iterator[TopicBatch]:
         """Yield a batch that was read again from Kafka."""

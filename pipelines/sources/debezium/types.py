@@ -79,12 +79,12 @@ def lake_type(avro: Any, dialect: Dialect) -> LakeType:
         return lake_type(branches[0], dialect)
     if isinstance(avro, str):
         avro = {"type": avro}
-    said = avro.get("connect.parameters", {}).get(SOURCE_TYPE, "")
+    source_type = avro.get("connect.parameters", {}).get(SOURCE_TYPE, "")
     without_null = avro.get("type") == "array" and "null" not in avro["items"]
-    return replace(_lake_type(avro, said, dialect), lost=dialect.lost(said, without_null))
+    return replace(_lake_type(avro, source_type, dialect), lost=dialect.lost(source_type, without_null))
 
 
-def _lake_type(avro: dict[str, Any], said: str, dialect: Dialect) -> LakeType:
+def _lake_type(avro: dict[str, Any], source_type: str, dialect: Dialect) -> LakeType:
     kind, semantic = avro.get("type"), avro.get("connect.name")
     if avro.get("logicalType") == "decimal":
         return _decimal(int(avro["precision"]), int(avro.get("scale", 0)))
@@ -92,7 +92,7 @@ def _lake_type(avro: dict[str, Any], said: str, dialect: Dialect) -> LakeType:
         return list_of(lake_type(avro["items"], dialect))
     if semantic in SEMANTIC:
         return SEMANTIC[semantic]
-    declared = dialect.declared_type(kind, said, avro.get("connect.parameters", {}))
+    declared = dialect.declared_type(kind, source_type, avro.get("connect.parameters", {}))
     if declared is not None:
         return declared
     if isinstance(kind, str) and kind in PRIMITIVE:

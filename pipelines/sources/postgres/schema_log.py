@@ -105,7 +105,7 @@ class PostgresSchemaLog:
         if event["after"] is None:
             return None
         called = column_names(schema)
-        row = {called[field]: said for field, said in event["after"].items()}
+        row = {called[field]: value for field, value in event["after"].items()}
         return (row["schema_name"], row["table_name"]), version(row)
 
 
