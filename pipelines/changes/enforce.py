@@ -54,13 +54,13 @@ def check(spark: SparkSession, contracts: Iterable[Contract]) -> None:
     """Raise ContractError for a rule that isn't Spark's SQL, or a pattern that Java doesn't understand."""
     for contract in contracts:
         for rule in contract.rules:
-            if said := wrong_expression(spark, rule.condition):
-                raise ContractError(f"contract of {contract.source_name}, rule {rule.name}: {said}")
+            if why := wrong_expression(spark, rule.condition):
+                raise ContractError(f"contract of {contract.source_name}, rule {rule.name}: {why}")
         for column in contract.columns:
             pattern = column.options.get("pattern", "")
-            if said := wrong_pattern(spark, pattern):
+            if why := wrong_pattern(spark, pattern):
                 raise ContractError(
-                    f"contract of {contract.source_name}, column {column.name}: pattern {pattern!r}: {said}"
+                    f"contract of {contract.source_name}, column {column.name}: pattern {pattern!r}: {why}"
                 )
 
 
@@ -72,35 +72,35 @@ class Enforcement:
         self._known: tuple[tuple[str, str], ...] | None = None
         self._promises: tuple[Promise, ...] = ()
 
-    def on(self, rows: DataFrame, part: TopicBatch, shape: TableShape) -> DataFrame:
+    def apply(self, rows: DataFrame, batch: TopicBatch, shape: TableShape) -> DataFrame:
         """Return ``rows`` (of :mod:`pipelines.changes.admit`) with the contract enforced.
 
         ``problem`` is set where a promise that rejects is broken, values are null where a promise says so, and
         ``broken`` is added: a struct of booleans, one a promise.
         """
         # Arithmetic that is lenient here must not be so elsewhere, so it is analysed in a session of this table's own.
-        with as_view(rows, f"{part.seen.topic} rows") as view, configured(part.session, LENIENT):
+        with as_view(rows, f"{batch.profile.topic} rows") as view, configured(batch.session, LENIENT):
             columns = tuple((c.name, printed(c.type.iceberg)) for c in shape.columns)
             if columns != self._known:
-                self._promises = tuple(self._usable(part, rows.columns, view, shape))
+                self._promises = tuple(self._usable(batch, rows.columns, view, shape))
                 self._known = columns
             if not self._promises:
                 return rows
             # One text: each part of a statement that is made from Python takes its time.
             own = ", ".join(map(_own_field, rows.columns))
-            judged = f"SELECT {own}, {_broken_struct(self._promises)} FROM {_flat(rows.columns, view)}"
+            query = f"SELECT {own}, {_broken_struct(self._promises)} FROM {_flat(rows.columns, view)}"
             values = ", ".join(f"{self._column(name, shape)} AS {quote(name)}" for name in rows.columns)
-            found = part.session.sql(f"SELECT {values}, {FOUND_BROKEN} FROM ({judged})")
+            found = batch.session.sql(f"SELECT {values}, {FOUND_BROKEN} FROM ({query})")
         # Back to the session that plans the rest of the batch, once and for all of its stages.
-        with as_view(found, f"{part.seen.topic} rows") as view:
+        with as_view(found, f"{batch.profile.topic} rows") as view:
             return rows.sparkSession.table(view)
 
-    def _usable(self, part: TopicBatch, columns: Sequence[str], view: str, shape: TableShape) -> Iterator[Promise]:
+    def _usable(self, batch: TopicBatch, columns: Sequence[str], view: str, shape: TableShape) -> Iterator[Promise]:
         for promise in promises(self._contract, shape):
             try:
-                part.session.sql(f"SELECT {_broken(promise)} FROM {_flat(columns, view)}")
+                batch.session.sql(f"SELECT {_broken(promise)} FROM {_flat(columns, view)}")
             except AnalysisException as error:
-                part.outcome.not_enforced[promise.name] = f"{error}".strip().splitlines()[0]
+                batch.outcome.not_enforced[promise.name] = f"{error}".strip().splitlines()[0]
             else:
                 yield promise
 
@@ -108,8 +108,8 @@ class Enforcement:
         """Return the SQL of a field of a change row, once it is known what is broken."""
         if name == "problem":
             names = [f"IF({_broken_field(p)}, {literal(p.name)}, NULL)" for p in self._promises if p.action == "reject"]
-            told = f"nullif(concat_ws(', ', {', '.join(names)}), '')" if names else "NULL"
-            return f"coalesce({_own_field(name)}, {literal(f'{BROKEN}: ')} || {told})"
+            listing = f"nullif(concat_ws(', ', {', '.join(names)}), '')" if names else "NULL"
+            return f"coalesce({_own_field(name)}, {literal(f'{BROKEN}: ')} || {listing})"
         if name in ("row", "before") and any(p.action == "null" for p in self._promises):
             fields = ", ".join(f"{self._value(name, c.name)} AS {quote(c.name)}" for c in shape.columns)
             return f"IF({_own_field(name)} IS NULL, NULL, struct({fields}))"
@@ -159,13 +159,13 @@ def _broken_struct(promised: Sequence[Promise]) -> str:
 
 
 def _broken(promise: Promise) -> str:
-    asked = [
+    guards = [
         f"{_own_field('problem')} IS NULL",
         f"{_own_field('op')} IN ({', '.join(map(literal, ENFORCED_OPERATIONS))})",
     ]
-    asked += [f"NOT coalesce({_own_field('unavailable')}.{quote(name)}, false)" for name in promise.unless]
+    guards += [f"NOT coalesce({_own_field('unavailable')}.{quote(name)}, false)" for name in promise.unless]
     # A condition may end in a comment.
-    return f"({' AND '.join(asked)} AND NOT coalesce(({promise.condition}\n), true))"
+    return f"({' AND '.join(guards)} AND NOT coalesce(({promise.condition}\n), true))"
 
 
 def _broken_field(promise: Promise) -> str:

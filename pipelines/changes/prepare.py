@@ -21,17 +21,17 @@ from pipelines.spark.dataframes import keep_with_stats, release
 
 
 def decode_changes(
-    raw: DataFrame, found: Schemas, wanted: TargetSchema, versions: TableVersions, source: StreamSource
+    raw: DataFrame, found: Schemas, target: TargetSchema, versions: TableVersions, source: StreamSource
 ) -> DataFrame:
     """Return change rows, each decoded by the schema that it was written with. ``found`` has a usable shape."""
     *older, (shape, writers) = found.written
     others = [writer for _, writers in older for writer in writers]
     newest = raw.where(schema_id("value").isNull() | ~_written_by(others)) if others else raw
-    keyless = not wanted.keys
-    rows = project_rows(source.decode(newest, shape, writers, found.rejected, keyless), shape, wanted, versions)
+    keyless = not target.keys
+    rows = project_rows(source.decode(newest, shape, writers, found.rejected, keyless), shape, target, versions)
     for shape, writers in older:
         mine = source.decode(raw.where(_written_by(writers)), shape, writers, {}, keyless)
-        rows = rows.unionByName(project_rows(mine, shape, wanted, versions))
+        rows = rows.unionByName(project_rows(mine, shape, target, versions))
     return rows
 
 
@@ -51,8 +51,8 @@ def admit_changes(
     """
     rows = admit(rows, keys)
     if enforcement is not None:
-        rows = enforcement.on(rows, batch, shape)
-    rows, shape = protected.on(rows, shape), protected.shape(shape)
+        rows = enforcement.apply(rows, batch, shape)
+    rows, shape = protected.protect(rows, shape), protected.shape(shape)
     if waiting is not None:
         rows = park(rows, followers(batch.raw, waiting))
     rows, stats = _keep_with_stats(rows, shape, keys, request)
@@ -68,5 +68,5 @@ def admit_changes(
 def _keep_with_stats(
     rows: DataFrame, shape: TableShape, keys: tuple[str, ...], request: StatsRequest
 ) -> tuple[DataFrame, BatchStats]:
-    kept, found = keep_with_stats(rows, stat_columns(rows, shape, keys, request), request.few)
-    return kept, BatchStats.of(found)
+    stored, found = keep_with_stats(rows, stat_columns(rows, shape, keys, request), request.few)
+    return stored, BatchStats.of(found)

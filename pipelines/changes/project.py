@@ -18,22 +18,22 @@ from pipelines.schema.versions import TableVersions, Version
 from pipelines.sources.base.change_rows import WITHHELD
 
 
-def project_rows(rows: DataFrame, shape: TableShape, wanted: TargetSchema, versions: TableVersions) -> DataFrame:
-    """Give ``rows``, all decoded with ``shape``, the columns of ``wanted``."""
-    written = versions_of(shape, versions) if wanted.attributes is not None else ()
-    if len(written) <= 1 and not wanted.withheld and _types(wanted.columns) == _types(shape.columns):
+def project_rows(rows: DataFrame, shape: TableShape, target: TargetSchema, versions: TableVersions) -> DataFrame:
+    """Give ``rows``, all decoded with ``shape``, the columns of ``target``."""
+    written = versions_of(shape, versions) if target.attributes is not None else ()
+    if len(written) <= 1 and not target.withheld and _types(target.columns) == _types(shape.columns):
         return rows
 
     def image(name: str) -> list[Column]:
-        return [_value(c, name, shape, wanted, versions, written).alias(c.name) for c in wanted.columns]
+        return [_value(c, name, shape, target, versions, written).alias(c.name) for c in target.columns]
 
     values = image("row")
     missing = [
-        _missing(column, shape, wanted, written).alias(column.name)
-        for column in wanted.columns
+        _missing(column, shape, target, written).alias(column.name)
+        for column in target.columns
         if column.type.toastable
     ]
-    problem = _discarded(shape, wanted, written, dict(zip((c.name for c in wanted.columns), values, strict=True)))
+    problem = _discarded(shape, target, written, dict(zip((c.name for c in target.columns), values, strict=True)))
     before = F.when(F.col("before").isNotNull(), F.struct(*image("before"))) if "before" in rows.columns else None
     return rows.withColumns(
         {
@@ -46,19 +46,19 @@ def project_rows(rows: DataFrame, shape: TableShape, wanted: TargetSchema, versi
 
 
 def _discarded(
-    shape: TableShape, wanted: TargetSchema, written: Sequence[Version], values: Mapping[str, Column]
+    shape: TableShape, target: TargetSchema, written: Sequence[Version], values: Mapping[str, Column]
 ) -> Column:
     """Return the problem of rows that need a change which is withheld and discards them; null otherwise."""
     problem = F.lit(None).cast("string")
     names = {column.name for column in shape.columns}
-    for change in wanted.withheld:
+    for change in target.withheld:
         if change.word != DISCARD_ROW:
             continue
         found = [_needs(change, version, names, values) for version in written]
-        said = F.when(
+        withheld_problem = F.when(
             _by_version(found, written) & (F.col("op") != "d"), F.lit(f"{WITHHELD}: {change.kind} of {change.column}")
         )
-        problem = F.coalesce(problem, said)
+        problem = F.coalesce(problem, withheld_problem)
     return problem
 
 
@@ -83,15 +83,15 @@ def _value(
     column: SourceColumn,
     image: str,
     shape: TableShape,
-    wanted: TargetSchema,
+    target: TargetSchema,
     versions: TableVersions,
     written: Sequence[Version],
 ) -> Column:
     kind = spark_type(column.type.iceberg)
     absent = none = F.lit(None).cast(kind)
-    first = versions.first_with(_number(column, wanted))
+    first = versions.first_with(_number(column, target))
     if first is not None:
-        attribute = first.by_number[_number(column, wanted)]
+        attribute = first.by_number[_number(column, target)]
         if attribute.missing is not None:
             default = attribute.missing.sql(column.type.iceberg)
             absent = absent if default is None else F.expr(default)
@@ -117,24 +117,24 @@ def _value(
         return none if gone else read(name)
 
     known: list[Version | None] = list(written) or [None]
-    names = _names(column, wanted, written)
+    names = _names(column, target, written)
     return _by_version([value(name, version) for name, version in zip(names, known, strict=True)], written)
 
 
-def _missing(column: SourceColumn, shape: TableShape, wanted: TargetSchema, written: Sequence[Version]) -> Column:
+def _missing(column: SourceColumn, shape: TableShape, target: TargetSchema, written: Sequence[Version]) -> Column:
     toastable = {c.name for c in shape.toastable}
     found = [
         F.col("unavailable").getField(name) if name in toastable else F.lit(False)
-        for name in _names(column, wanted, written)
+        for name in _names(column, target, written)
     ]
     return _by_version(found, written)
 
 
-def _names(column: SourceColumn, wanted: TargetSchema, written: Sequence[Version]) -> list[str | None]:
+def _names(column: SourceColumn, target: TargetSchema, written: Sequence[Version]) -> list[str | None]:
     """Return what the column was called, by version; its own name where the log says nothing."""
     if not written:
         return [column.name]
-    found = [version.by_number.get(_number(column, wanted)) for version in written]
+    found = [version.by_number.get(_number(column, target)) for version in written]
     return [None if attribute is None else attribute.name for attribute in found]
 
 
@@ -146,5 +146,5 @@ def _by_version(values: Sequence[Column], written: Sequence[Version]) -> Column:
     return reduce(later, zip(values[1:], written[1:], strict=True), values[0])
 
 
-def _number(column: SourceColumn, wanted: TargetSchema) -> int:
-    return next((number for number, name in (wanted.attributes or {}).items() if name == column.name), 0)
+def _number(column: SourceColumn, target: TargetSchema) -> int:
+    return next((number for number, name in (target.attributes or {}).items() if name == column.name), 0)

@@ -71,14 +71,14 @@ class BatchStats:
     @classmethod
     def of(cls, row: Row) -> "BatchStats":
         """Return the stats of the row that :func:`stat_columns` give."""
-        said = row.asDict()
-        broken = {name: count for name, count in said.pop("broken").asDict().items() if count}
-        ends = said.pop("bounds").asDict()
+        fields = row.asDict()
+        broken = {name: count for name, count in fields.pop("broken").asDict().items() if count}
+        ends = fields.pop("bounds").asDict()
         names = [name.removeprefix("low ") for name in ends if name.startswith("low ")]
         pairs = {name: (ends[f"low {name}"], ends[f"high {name}"]) for name in names}
-        touched, buckets = said.pop("touched"), said.pop("filter_buckets")
+        touched, buckets = fields.pop("touched"), fields.pop("filter_buckets")
         return cls(
-            **said,
+            **fields,
             touched=None if touched is None else tuple(touched),
             filter_buckets=tuple(buckets or ()),
             broken=broken,

@@ -96,7 +96,7 @@ class TopicBatch:
     """
 
     raw: DataFrame
-    seen: TopicProfile
+    profile: TopicProfile
     offsets: Ranges
     batch: int
     session: SparkSession

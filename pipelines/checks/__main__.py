@@ -35,8 +35,8 @@ def check(jobs: list[Job]) -> None:
     spark = start_session(settings, f"checks {settings.source_name}", ui=False)
     spark.sparkContext.setLogLevel("WARN")
     record = Record(spark)
-    settle = min(2 * specs.default_freshness + 5, LONGEST_WAIT_SECONDS)
-    checker = Checker(spark, lambda: time.sleep(settle))
+    seconds = min(2 * specs.default_freshness + 5, LONGEST_WAIT_SECONDS)
+    checker = Checker(spark, lambda: time.sleep(seconds))
     for job in jobs:
         schema, _, table = job.table.partition(".")
         mirrored = (lake_namespace(settings.source_name, schema), table)
@@ -51,11 +51,16 @@ def check(jobs: list[Job]) -> None:
 def _log_run(log: BoundLogger, run: Run) -> None:
     broken = {r.expectation.name: r.unexpected for r, _ in run.results if r.success is False}
     failed = {r.expectation.name: r.error for r, _ in run.results if r.success is None}
-    said = {"table": run.table, "snapshot": run.snapshot_id, "asked": len(run.results), "ms": round(run.seconds * 1000)}
+    fields = {
+        "table": run.table,
+        "snapshot": run.snapshot_id,
+        "asked": len(run.results),
+        "ms": round(run.seconds * 1000),
+    }
     if run.success:
-        log.info("checked", **said)
+        log.info("checked", **fields)
     else:
-        log.error("check_failed", **said, broken=broken, not_asked=failed, error=run.error)
+        log.error("check_failed", **fields, broken=broken, not_asked=failed, error=run.error)
 
 
 if __name__ == "__main__":

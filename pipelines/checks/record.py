@@ -59,18 +59,18 @@ class Run:
     @property
     def last(self) -> "PreviousRun":
         """The result that the next run goes on from."""
-        kept = frozenset(result.expectation.digest for result, _ in self.results if result.success)
-        return PreviousRun(self.identity, self.snapshot_id, self.positions, kept, self.success)
+        met_digests = frozenset(result.expectation.digest for result, _ in self.results if result.success)
+        return PreviousRun(self.identity, self.snapshot_id, self.positions, met_digests, self.success)
 
 
 @dataclass(frozen=True)
 class PreviousRun:
-    """A table's last run without an error. ``kept``: the digests of the expectations that were met."""
+    """A table's last run without an error. ``met_digests``: the digests of the expectations that were met."""
 
     identity: str
     snapshot_id: int
     positions: dict[int, int]
-    kept: frozenset[str]
+    met_digests: frozenset[str]
     success: bool
 
 
@@ -90,8 +90,8 @@ class Record:
             return None
         (run,) = newest
         results = self._spark.table(f"lake.{NAMESPACE}.{CHECKS}").where(f"run = {literal(run.run)} AND success")
-        kept = frozenset(row.digest for row in results.select("digest").collect())
-        return PreviousRun(run.identity, run.snapshot_id, parse_positions(run.positions), kept, run.success)
+        met_digests = frozenset(row.digest for row in results.select("digest").collect())
+        return PreviousRun(run.identity, run.snapshot_id, parse_positions(run.positions), met_digests, run.success)
 
     def add(self, runs: list[Run]) -> None:
         """Write runs, the results first, so that a run that is there has all of its own."""
@@ -122,9 +122,9 @@ def _run_row(run: Run) -> tuple[Any, ...]:
 
 
 def _result_row(run: Run, result: Result, since: Positions | None) -> tuple[Any, ...]:
-    asked = result.expectation
+    expectation = result.expectation
     return (
-        run.id, run.table, asked.name, asked.kind, asked.column, asked.digest, result.success,
+        run.id, run.table, expectation.name, expectation.kind, expectation.column, expectation.digest, result.success,
         None if since is None else positions_json(since), result.elements, result.unexpected, result.observed,
         result.error, run.started_at,
     )  # fmt: skip

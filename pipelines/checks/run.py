@@ -32,10 +32,10 @@ from quality.validate import Result, Validation, validate
 
 @dataclass(frozen=True)
 class Checker:
-    """Checks tables through a session. ``settle``: lets other tables come as far as this one."""
+    """Checks tables through a session. ``await_others``: lets other tables come as far as this one."""
 
     spark: SparkSession
-    settle: Callable[[], None]
+    await_others: Callable[[], None]
 
     def run(
         self, name: tuple[str, str], contract: Contract | None, last: PreviousRun | None, request: str | None = None
@@ -58,19 +58,19 @@ class Checker:
             read_ledger(table.summaries()).positions, contract.version, datetime.now(UTC), 0.0,
         )  # fmt: skip
         try:
-            found, document = self._asked(table, contract, last)
+            found, document = self._check(table, contract, last)
         except PySparkException as error:
             return replace(run, seconds=time.monotonic() - at, error=one_line(error))
         return replace(run, seconds=time.monotonic() - at, results=found, document=document)
 
-    def _asked(
+    def _check(
         self, table: LakeTable, contract: Contract, last: PreviousRun | None
     ) -> tuple[tuple[tuple[Result, Positions | None], ...], dict[str, object]]:
         protected = {name: entry.how for name, entry in column_protections(table.properties).items()}
         promised = suite(contract, table.column_types.keys(), protected)
         every = [expectation for expectation in promised if expectation.protected is None]
         since = last.positions if last is not None and last.identity == table.identity[0] else None
-        again = {e.name for e in every if since is not None and e.of_rows and last and e.digest in last.kept}
+        again = {e.name for e in every if since is not None and e.of_rows and last and e.digest in last.met_digests}
         found: dict[str, tuple[Result, Positions | None]] = {
             e.name: (Result(e, None, error=f"{e.protected}; the stream asks it of the value itself"), None)
             for e in promised
@@ -86,23 +86,23 @@ class Checker:
             found |= {result.expectation.name: (result, since) for result in validation.results}
         rest = [expectation for expectation in every if expectation.name not in again]
         if rest:
-            validation = self._twice(table, whole, rest)
+            validation = self._check_twice(table, whole, rest)
             documents.append(validation.document)
             found |= {result.expectation.name: (result, None) for result in validation.results}
         return tuple(found[e.name] for e in promised), _together(documents)
 
-    def _twice(self, table: LakeTable, whole: DataFrame, expectations: Sequence[Expectation]) -> Validation:
+    def _check_twice(self, table: LakeTable, whole: DataFrame, expectations: Sequence[Expectation]) -> Validation:
         first = validate(whole, expectations, table.name)
         doubtful = [r.expectation for r in first.results if r.success is False and r.expectation.others]
         if not doubtful:
             return first
-        self.settle()
+        self.await_others()
         table.refresh()
         second = validate(self._at(table, table.snapshot_id), doubtful, table.name)
         answers = {result.expectation.name: result for result in second.results}
         results = tuple(answers.get(result.expectation.name, result) for result in first.results)
-        kept = {result.expectation.name for result in second.results}
-        others = [each for each in first.document["results"] if _name(each) not in kept]
+        repeated = {result.expectation.name for result in second.results}
+        others = [each for each in first.document["results"] if _name(each) not in repeated]
         document = {**first.document, "results": [*others, *second.document["results"]]}
         return Validation(results, _together([document]))
 
@@ -121,10 +121,10 @@ def _name(result: dict[str, object]) -> object:
 def _together(documents: list[dict[str, object]]) -> dict[str, object]:
     """Merge several documents into one, with its statistics."""
     results = [each for document in documents for each in document["results"]]  # type: ignore[attr-defined]
-    kept = sum(bool(each["success"]) for each in results)
+    met = sum(bool(each["success"]) for each in results)
     counts = {
-        "evaluated_expectations": len(results), "successful_expectations": kept,
-        "unsuccessful_expectations": len(results) - kept,
-        "success_percent": 100 * kept / len(results) if results else None,
+        "evaluated_expectations": len(results), "successful_expectations": met,
+        "unsuccessful_expectations": len(results) - met,
+        "success_percent": 100 * met / len(results) if results else None,
     }  # fmt: skip
-    return {**documents[-1], "results": results, "success": kept == len(results), "statistics": counts}
+    return {**documents[-1], "results": results, "success": met == len(results), "statistics": counts}

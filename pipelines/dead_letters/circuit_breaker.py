@@ -27,9 +27,9 @@ def check_share(letters: DataFrame, topic: str, records: int, share: float, acce
     dead = sum(reasons.values())
     if dead < MINIMUM or dead <= share * records:
         return
-    told = ", ".join(f"{count:,} {reason}" for reason, count in sorted(reasons.items(), key=lambda item: -item[1]))
+    listing = ", ".join(f"{count:,} {reason}" for reason, count in sorted(reasons.items(), key=lambda item: -item[1]))
     raise StopPipeline(
-        f"{dead:,} of {records:,} records of {topic} would become dead letters ({told}). None was written. If they are"
-        f' to be, run `lakehouse dlq accept {topic} --because "..."`; else mend the cause, and the table goes on'
+        f"{dead:,} of {records:,} records of {topic} would become dead letters ({listing}). None was written. If they"
+        f' are to be, run `lakehouse dlq accept {topic} --because "..."`; else mend the cause, and the table goes on'
         " (infra/runbooks/dead-letters.md)."
     )

@@ -107,8 +107,8 @@ class DeadLetters:
         table = self._open()
         known = self._positions.get(topic, Ledger())
         if known.pending(ranges) != ranges:
-            kept = self._session.table(table.sql_name).where(F.col("topic") == topic).select("partition", "offset")
-            letters = letters.join(kept, ["partition", "offset"], "left_anti")
+            stored = self._session.table(table.sql_name).where(F.col("topic") == topic).select("partition", "offset")
+            letters = letters.join(stored, ["partition", "offset"], "left_anti")
         with persisted(letters.withColumn("dead_lettered_at", F.current_timestamp())) as fresh:
             if not fresh.isEmpty():
                 failpoint("before-letters")
@@ -183,8 +183,8 @@ def _reason() -> Column:
 
 def _letters(records: DataFrame, stage: Column) -> DataFrame:
     names = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
-    said = (stage.alias("stage"), _reason().alias("reason"), explain(F.col("problem")).alias("message"))
-    return records.select(*names, *said)
+    verdict = (stage.alias("stage"), _reason().alias("reason"), explain(F.col("problem")).alias("message"))
+    return records.select(*names, *verdict)
 
 
 def read_positions(table: LakeTable) -> dict[str, Ledger]:
@@ -198,9 +198,9 @@ def read_positions(table: LakeTable) -> dict[str, Ledger]:
 
 def commit_positions(table: LakeTable) -> None:
     """Have the newest snapshot say what of each topic the table has seen, before older ones are given up."""
-    told = next((summary[LETTER_POSITIONS] for summary in table.summaries() if LETTER_POSITIONS in summary), None)
-    if told is not None:
-        table.commit_nothing({LETTER_POSITIONS: told})
+    positions = next((summary[LETTER_POSITIONS] for summary in table.summaries() if LETTER_POSITIONS in summary), None)
+    if positions is not None:
+        table.commit_nothing({LETTER_POSITIONS: positions})
 
 
 _KAFKA_HEADERS = "array<struct<key:string,value:binary>>"

@@ -25,7 +25,7 @@ class WaitingKeys:
 
     def __init__(self, spark: SparkSession, vault: Vault | None = None) -> None:
         self._session, self._lake, self._vault = spark.newSession(), Lake(spark), vault
-        self._seen: tuple[int | None, int | None] = (None, None)
+        self._snapshots: tuple[int | None, int | None] = (None, None)
         self._open: dict[str, DataFrame] = {}
         self._accepted: dict[str, dict[int, int]] = {}
 
@@ -36,25 +36,25 @@ class WaitingKeys:
             self._lake.table(names.NAMESPACE, names.DEAD_LETTER_ACTIONS),
         )
         now = (_snapshot(letters), _snapshot(done))
-        decided = now[1] != self._seen[1]
-        if now == self._seen:
+        decided = now[1] != self._snapshots[1]
+        if now == self._snapshots:
             return False
         acts = None if done is None else self._session.table(done.sql_name)
         if acts is not None:
             self._accepted = _accepted(acts)
         if letters is None:
-            self._seen = now
+            self._snapshots = now
             return decided
         key = F.col("key") if self._vault is None else open_key(self._vault)
         left = self._session.table(letters.sql_name).select(*POSITION, key.alias("key"))
         if acts is not None:
             closed = acts.where(F.col("action").isin(*actions.CLOSED)).select(*POSITION)
             left = left.join(closed, list(POSITION), "left_anti")
-        self._open = self._held_here(left)
-        self._seen = now
+        self._open = self._on_driver(left)
+        self._snapshots = now
         return decided
 
-    def _held_here(self, letters: DataFrame) -> dict[str, DataFrame]:
+    def _on_driver(self, letters: DataFrame) -> dict[str, DataFrame]:
         """Return by topic what :func:`followers` takes, with its rows on the driver.
 
         So no executor that is lost takes any along. A cache isn't used either, for Spark takes an Iceberg table's older

@@ -37,9 +37,9 @@ def describe(table: LakeTable, contract: Contract | None) -> list[str]:
     if contract is None and not known:
         return []
     protected = {name: entry.how for name, entry in column_protections(properties).items()}
-    said = _properties(contract, protected) if contract is not None else {}
-    gone = (known | ({COMMENT} & properties.keys())) - said.keys()
-    news = {name: value for name, value in said.items() if properties.get(name) != value}
+    contract_properties = _properties(contract, protected) if contract is not None else {}
+    gone = (known | ({COMMENT} & properties.keys())) - contract_properties.keys()
+    news = {name: value for name, value in contract_properties.items() if properties.get(name) != value}
     comments = dict(_comments(table, contract, protected))
     if not (gone or news or comments):
         return []
@@ -56,7 +56,7 @@ def comment_of(column: Column, protection: Protection | None = None) -> str | No
 
 def _properties(contract: Contract, protected: Mapping[str, Protection]) -> dict[str, str]:
     classes = {c.name: c.classification for c in contract.columns if c.classification}
-    said = {
+    properties = {
         COMMENT: contract.description,
         CONTRACT_VERSION: contract.version,
         CONTRACT_STATUS: contract.status,
@@ -67,7 +67,7 @@ def _properties(contract: Contract, protected: Mapping[str, Protection]) -> dict
         CONTRACT_FRESHNESS: _number(contract.freshness_seconds),
         CONTRACT_RETENTION: _number(contract.retention_seconds),
     }
-    return {name: value for name, value in said.items() if value}
+    return {name: value for name, value in properties.items() if value}
 
 
 def _number(seconds: float | None) -> str | None:
@@ -78,14 +78,14 @@ def _comments(
     table: LakeTable, contract: Contract | None, protected: Mapping[str, Protection]
 ) -> Iterator[tuple[str, str | None]]:
     """Yield the columns whose comment isn't what it shall be, and what it shall be."""
-    for name, said in table.comments.items():
+    for name, current in table.comments.items():
         column = contract.column(name) if contract is not None else None
         # What the lake can't hold of the column it says itself.
-        _, inexact, lost = (said or "").partition(INEXACT)
+        _, inexact, lost = (current or "").partition(INEXACT)
         words = [column and comment_of(column, protected.get(name)), inexact and f"{inexact}{lost}"]
-        wanted = " ".join(word for word in words if word) or None
-        if name not in TECHNICAL and wanted != said:
-            yield name, wanted
+        text = " ".join(word for word in words if word) or None
+        if name not in TECHNICAL and text != current:
+            yield name, text
 
 
 def comment(update: Any, comments: Mapping[str, str | None]) -> Any:

@@ -26,62 +26,62 @@ from pipelines.schema.policy import FREEZE, clashes
 from pipelines.schema.versions import TableVersions
 
 
-def check_frozen(table: LakeTable, wanted: TargetSchema) -> None:
+def check_frozen(table: LakeTable, target: TargetSchema) -> None:
     """Raise StopPipeline where the table's spec freezes a change, or keeps a column of a name that another one has."""
-    frozen = [f"the spec freezes the {w.kind} of {w.column}" for w in wanted.withheld if w.word == FREEZE]
-    twice = [f"two columns would be called {name}, one of which the spec keeps" for name in clashes(wanted)]
+    frozen = [f"the spec freezes the {w.kind} of {w.column}" for w in target.withheld if w.word == FREEZE]
+    twice = [f"two columns would be called {name}, one of which the spec keeps" for name in clashes(target)]
     refuse(table, [*frozen, *twice])
 
 
 def fit_columns(
-    table: LakeTable, wanted: TargetSchema, versions: TableVersions, shape: TableShape | None,
+    table: LakeTable, target: TargetSchema, versions: TableVersions, shape: TableShape | None,
     protected: ProtectedColumns | None = None,
 ) -> list[Change]:  # fmt: skip
-    """Give the table the columns of ``wanted``, in one commit, and return what was changed.
+    """Give the table the columns of ``target``, in one commit, and return what was changed.
 
     Raise StopPipeline where that can't be done, before anything is changed: the message says what differs, what to do.
     ``shape``: of the newest events, which tells of defaults where the source has no schema log.
     """
     has = applied_schema(table, versions)
-    found = with_defaults(schema_changes(has, wanted), wanted, versions)
+    found = with_defaults(schema_changes(has, target), target, versions)
     renamed = {c.column: c.to for c in found if c.kind == "rename"}
-    differences = impossible_changes(has, wanted, found, versions, shape)
-    if sorted(renamed.get(key, key) for key in has.keys) != sorted(wanted.keys):
-        differences.append(f"the key is {list(has.keys)} in the lake and {list(wanted.keys)} in the source")
+    differences = impossible_changes(has, target, found, versions, shape)
+    if sorted(renamed.get(key, key) for key in has.keys) != sorted(target.keys):
+        differences.append(f"the key is {list(has.keys)} in the lake and {list(target.keys)} in the source")
     refuse(table, differences)
     protected = protected or ProtectedColumns()
-    version, said = wanted.version, protection_properties(table, wanted, found, protected)
+    version, protection = target.version, protection_properties(table, target, found, protected)
     if (
         not found
-        and not said
+        and not protection
         and (version is None or table.properties.get(SCHEMA_POSITION) == str(version.log_position))
     ):
         return []
-    told = protected.told(found)
+    report = protected.hide_values(found)
     properties = {
-        **column_properties(table, wanted, versions, found, protected),
-        **said,
-        **version_properties(table, wanted, told),
+        **column_properties(table, target, versions, found, protected),
+        **protection,
+        **version_properties(table, target, report),
     }
     failpoint("before-alter")
-    table.alter(steps(table, protected.changes(found), wanted.columns), properties)
-    return told
+    table.alter(steps(table, protected.changes(found), target.columns), properties)
+    return report
 
 
 def protection_properties(
-    table: LakeTable, wanted: TargetSchema, found: Sequence[Change], protected: ProtectedColumns
+    table: LakeTable, target: TargetSchema, found: Sequence[Change], protected: ProtectedColumns
 ) -> dict[str, str]:
     """Return the properties that say how columns are protected. Raises StopPipeline where older rows differ."""
     renamed = {c.to: c.column for c in found if c.kind == "rename"}
     fresh = {c.column for c in found if c.kind in ("add", "replace")}
-    kept = {name: renamed.get(name, name) for name in wanted.types if name not in fresh}
-    protected.check_same(table.sql_name, table.properties, kept)
-    return protected.properties(table.properties, wanted.types)
+    older = {name: renamed.get(name, name) for name in target.types if name not in fresh}
+    protected.check_same(table.sql_name, table.properties, older)
+    return protected.properties(table.properties, target.types)
 
 
 def column_properties(
     table: LakeTable,
-    wanted: TargetSchema,
+    target: TargetSchema,
     versions: TableVersions,
     found: Sequence[Change],
     protected: ProtectedColumns,
@@ -91,33 +91,33 @@ def column_properties(
     With them, in ``BACKFILL``, the values that older rows still have to get.
     """
     properties = {}
-    if wanted.version is not None:
-        properties[RELATION] = str(wanted.version.relation)
-        properties[ATTRIBUTES] = json.dumps({str(number): name for number, name in (wanted.attributes or {}).items()})
-    late = {c.column: _late(c, wanted, versions, protected) for c in found if c.missing}
+    if target.version is not None:
+        properties[RELATION] = str(target.version.relation)
+        properties[ATTRIBUTES] = json.dumps({str(number): name for number, name in (target.attributes or {}).items()})
+    late = {c.column: _late(c, target, versions, protected) for c in found if c.missing}
     if late:
         properties[BACKFILL] = json.dumps({**json.loads(table.properties.get(BACKFILL, "{}")), **late})
     return properties
 
 
-def version_properties(table: LakeTable, wanted: TargetSchema, done: Sequence[Change]) -> dict[str, str]:
+def version_properties(table: LakeTable, target: TargetSchema, done: Sequence[Change]) -> dict[str, str]:
     """Return the properties that say which version the table follows now, its key, and what was changed for it."""
-    properties, version = {KEY_COLUMNS: json.dumps(list(wanted.keys))}, wanted.version
+    properties, version = {KEY_COLUMNS: json.dumps(list(target.keys))}, target.version
     if version is not None:
         properties[SCHEMA_POSITION] = str(version.log_position)
-    withheld = json.dumps({w.column: str(w) for w in wanted.withheld})
-    told = [str(change) for change in done]
+    withheld = json.dumps({w.column: str(w) for w in target.withheld})
+    descriptions = [str(change) for change in done]
     if withheld != table.properties.get(WITHHELD, "{}"):
         properties[WITHHELD] = withheld
-        told += [str(w) for w in wanted.withheld]
-    if told:
-        said = {"lsn": version and version.log_position, "at": version and version.changed_at, "changes": told}
-        properties[SCHEMA_HISTORY] = json.dumps([*json.loads(table.properties.get(SCHEMA_HISTORY, "[]")), said])
+        descriptions += [str(w) for w in target.withheld]
+    if descriptions:
+        entry = {"lsn": version and version.log_position, "at": version and version.changed_at, "changes": descriptions}
+        properties[SCHEMA_HISTORY] = json.dumps([*json.loads(table.properties.get(SCHEMA_HISTORY, "[]")), entry])
     return properties
 
 
-def _late(change: Change, wanted: TargetSchema, versions: TableVersions, protected: ProtectedColumns) -> dict[str, Any]:
-    number = next(number for number, name in (wanted.attributes or {}).items() if name == change.column)
+def _late(change: Change, target: TargetSchema, versions: TableVersions, protected: ProtectedColumns) -> dict[str, Any]:
+    number = next(number for number, name in (target.attributes or {}).items() if name == change.column)
     first = versions.first_with(number)
     assert first is not None
     assert change.missing is not None
@@ -143,7 +143,7 @@ def refuse(table: LakeTable, differences: Sequence[str]) -> None:
 
 
 def impossible_changes(
-    has: AppliedSchema, wanted: TargetSchema, found: Sequence[Change], versions: TableVersions, shape: TableShape | None
+    has: AppliedSchema, target: TargetSchema, found: Sequence[Change], versions: TableVersions, shape: TableShape | None
 ) -> list[str]:
     """List the changes that a table can't follow, each with the reason."""
     renamed = {c.column: c.to for c in found if c.kind == "rename"}
@@ -153,15 +153,15 @@ def impossible_changes(
         old = next((old for old, new in renamed.items() if new == change.column), change.column)
         if change.kind in ("drop", "replace") and old in has.fixed:
             differences.append(f"column {old} can't go, because the table is partitioned by it, or was")
-        elif change.kind == "replace" and not (reread and wanted.keys and change.column not in wanted.keys):
+        elif change.kind == "replace" and not (reread and target.keys and change.column not in target.keys):
             differences.append(f"column {old} is {has.types[old]} in the lake and {printed(change.to)} in the source")
-    if wanted.version is None and shape is not None:
+    if target.version is None and shape is not None:
         added = {change.column for change in found if change.kind == "add"}
         differences += [
             f"column {c.name} is new and has a default, which older rows show though no event says so"
             for c in shape.columns
             if c.name in added and c.has_default
         ]
-    elif reread and not wanted.keys:
+    elif reread and not target.keys:
         differences.append("older rows have new values, and rows without a key can't be read again")
     return differences

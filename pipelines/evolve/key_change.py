@@ -77,29 +77,29 @@ def change_key(
     has, newest = applied_schema(table, versions), versions.newest
     assert newest is not None
     same = has.version is not None and has.version.key_numbers == newest.key_numbers
-    wanted = apply_policy(has, replace(target_schema(None, (), versions, has), keys=newest.key), policy)
-    check_frozen(table, wanted)
-    found = with_defaults(schema_changes(has, wanted), wanted, versions)
-    differences = impossible_changes(has, wanted, found, versions, None)
-    differences += [f"the key column {key} has a type which the lake can't hold" for key in wanted.keys
-                    if key not in wanted.types]  # fmt: skip
+    target = apply_policy(has, replace(target_schema(None, (), versions, has), keys=newest.key), policy)
+    check_frozen(table, target)
+    found = with_defaults(schema_changes(has, target), target, versions)
+    differences = impossible_changes(has, target, found, versions, None)
+    differences += [f"the key column {key} has a type which the lake can't hold" for key in target.keys
+                    if key not in target.types]  # fmt: skip
     differences += ["the spec freezes the key"] if policy.key == FREEZE and not same else []
     refuse(table, differences)
     protected = protected or ProtectedColumns()
-    protected.check(wanted.columns, wanted.keys)
-    said = protection_properties(table, wanted, found, protected)
+    protected.check(target.columns, target.keys)
+    protection = protection_properties(table, target, found, protected)
     free = partial(set_key, was=[key for key in has.keys if key in table.column_types], keys=())
-    changes = steps(table, protected.changes(found), wanted.columns)
-    table.alter([free, *changes], {**column_properties(table, wanted, versions, found, protected), **said})
+    changes = steps(table, protected.changes(found), target.columns)
+    table.alter([free, *changes], {**column_properties(table, target, versions, found, protected), **protection})
     backfill(session, table)
     failpoint("amid-rekey")
-    _drop_unkeyed(session, table, wanted.keys, resyncing)
-    rekeyed = Change("rekey", ", ".join(has.keys) or "nothing", ", ".join(wanted.keys) or "nothing")
-    told = [*protected.told(found), *([] if same else [rekeyed])]
+    _drop_unkeyed(session, table, target.keys, resyncing)
+    rekeyed = Change("rekey", ", ".join(has.keys) or "nothing", ", ".join(target.keys) or "nothing")
+    report = [*protected.hide_values(found), *([] if same else [rekeyed])]
     # A file from before a column was added can't be read where the column is required.
-    identifier = identifies(wanted.columns, wanted.keys) if set(wanted.keys) <= table.first_columns else ()
-    table.alter([partial(set_key, was=(), keys=identifier)], version_properties(table, wanted, told))
-    return told
+    identifier = identifies(target.columns, target.keys) if set(target.keys) <= table.first_columns else ()
+    table.alter([partial(set_key, was=(), keys=identifier)], version_properties(table, target, report))
+    return report
 
 
 def _drop_unkeyed(session: SparkSession, table: LakeTable, keys: Sequence[str], resyncing: bool) -> None:

@@ -30,25 +30,25 @@ class Reprotection:
     def __init__(self, protected: ProtectedColumns, policy: SchemaPolicy) -> None:
         self._protected, self._policy = protected, policy
         # The schema of the table that was found to be as the contract says.
-        self._settled: tuple[str, int] | None = None
+        self._checked_schema: tuple[str, int] | None = None
 
-    def settle(self, table: LakeTable, versions: TableVersions, resync: Resync | None, known: Ledger) -> list[str]:
+    def apply(self, table: LakeTable, versions: TableVersions, resync: Resync | None, known: Ledger) -> list[str]:
         """Have the table's columns protected as the contract says, and return what was done. Raises StopPipeline."""
-        if self._settled == table.identity:
+        if self._checked_schema == table.identity:
             return []
         has = applied_schema(table, versions)
-        wanted = apply_policy(has, target_schema(None, (), versions, has), self._policy)
-        self._protected.check(wanted.columns, wanted.keys)
-        called = _contract_names(has, wanted)
+        target = apply_policy(has, target_schema(None, (), versions, has), self._policy)
+        self._protected.check(target.columns, target.keys)
+        called = _contract_names(has, target)
         was = column_protections(table.properties)
         entry = {old: self._protected.entry(name, has.types[old]) for old, name in called.items()}
-        wrong = {old: wanted for old, wanted in entry.items() if not _is_same(was.get(old), wanted)}
+        wrong = {old: shall for old, shall in entry.items() if not _is_same(was.get(old), shall)}
         if wrong:
             if resync is None or not _lies_ahead(resync, known):
                 wait = [old for old, entry in wrong.items() if entry is None or entry.how != "drop"]
                 _refuse(table, wait, was, wrong)
             self._replace(table, has, called, entry, list(wrong))
-        self._settled = table.identity
+        self._checked_schema = table.identity
         return [f"protect {old} ({entry.how if entry else 'no more'})" for old, entry in wrong.items()]
 
     def _replace(
@@ -71,11 +71,11 @@ class Reprotection:
         table.alter(steps(table, changes, columns), protection_property(table.properties, entry))
 
 
-def _contract_names(has: AppliedSchema, wanted: TargetSchema) -> dict[str, str]:
+def _contract_names(has: AppliedSchema, target: TargetSchema) -> dict[str, str]:
     """Return the lake's columns that stay, with what the contract calls them."""
-    if wanted.attributes is None or has.attributes is None:
+    if target.attributes is None or has.attributes is None:
         return {name: name for name in has.types}
-    numbers = wanted.attributes
+    numbers = target.attributes
     return {name: numbers[n] for n, name in has.attributes.items() if n in numbers and name in has.types}
 
 

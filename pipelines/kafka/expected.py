@@ -43,13 +43,13 @@ def ending(ranges: Ranges) -> Ranges:
     return {p: (max(end - SAMPLE_OFFSETS, beginning(ranges)[p][1]), end) for p, (_, end) in ranges.items()}
 
 
-def verified(records: DataFrame, seen: TopicProfile) -> tuple[DataFrame, Callable[[], TopicProfile | None]]:
+def verified(records: DataFrame, profile: TopicProfile) -> tuple[DataFrame, Callable[[], TopicProfile | None]]:
     """Return ``records``, and what to call once an action has read all of them: it returns what they hold.
 
-    It returns None if that isn't what was expected. What was profiled before (``seen``) isn't counted again.
+    It returns None if that isn't what was expected. A ``profile`` that isn't only expected is returned as it is.
     """
-    if not seen.expected:
-        return records, lambda: seen
+    if not profile.expected:
+        return records, lambda: profile
     value, key, without_value = schema_id("value"), schema_id("key"), F.col("value").isNull()
     counts = [
         F.count("*").alias("rows"),
@@ -59,15 +59,17 @@ def verified(records: DataFrame, seen: TopicProfile) -> tuple[DataFrame, Callabl
           for name, bound in (("least", F.min), ("greatest", F.max))),
     ]  # fmt: skip
     passing, found = observe(records, counts)
-    return passing, lambda: _confirmed(found(), seen)
+    return passing, lambda: _confirmed(found(), profile)
 
 
-def _confirmed(found: Row | None, seen: TopicProfile) -> TopicProfile | None:
-    if found is None:
+def _confirmed(counts: Row | None, profile: TopicProfile) -> TopicProfile | None:
+    if counts is None:
         return None
-    values, keys = ({schema_number(found[f"{name} {of}"]) for name in ("least", "greatest")} for of in ("value", "key"))
-    if values != seen.schema_ids.keys() or keys - {None} != seen.key_schema_ids or found["unkeyed"]:
+    values, keys = (
+        {schema_number(counts[f"{name} {of}"]) for name in ("least", "greatest")} for of in ("value", "key")
+    )
+    if values != profile.schema_ids.keys() or keys - {None} != profile.key_schema_ids or counts["unkeyed"]:
         return None
     return TopicProfile(
-        seen.topic, seen.ranges, seen.schema_ids, seen.key_schema_ids, found["rows"], found["tombstones"]
+        profile.topic, profile.ranges, profile.schema_ids, profile.key_schema_ids, counts["rows"], counts["tombstones"]
     )

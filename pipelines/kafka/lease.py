@@ -38,16 +38,16 @@ class Lease:
 
     def acquire(self, stop: Event) -> bool:
         """Wait until this mirror has the lease; return False if ``stop`` was set before."""
-        said = time.monotonic()
-        while not self.held():
+        logged_at = time.monotonic()
+        while not self.is_held():
             if stop.wait(POLL_SECONDS):
                 return False
-            if time.monotonic() - said > SAY_EVERY_SECONDS:
-                said = time.monotonic()
+            if time.monotonic() - logged_at > SAY_EVERY_SECONDS:
+                logged_at = time.monotonic()
                 self._log.warning("waiting_for_lease", lease=self._name, why="another mirror of this source has it")
         return True
 
-    def held(self) -> bool:
+    def is_held(self) -> bool:
         """Return whether this mirror has the lease now. To be called again and again, or it is lost."""
         message = self._consumer.poll(0)
         error = None if message is None else message.error()

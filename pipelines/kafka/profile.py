@@ -65,16 +65,16 @@ def profile_records(batch: DataFrame) -> dict[str, TopicProfile]:
 def _by_topic(rows: Iterable[Row]) -> dict[str, TopicProfile]:
     topics: dict[str, TopicProfile] = {}
     for row in rows:
-        seen = topics.setdefault(row.topic, TopicProfile(row.topic))
-        first, following = seen.ranges.get(row.partition, (row.first, row.last + 1))
-        seen.ranges[row.partition] = (min(first, row.first), max(following, row.last + 1))
-        seen.rows += row.rows
+        profile = topics.setdefault(row.topic, TopicProfile(row.topic))
+        first, following = profile.ranges.get(row.partition, (row.first, row.last + 1))
+        profile.ranges[row.partition] = (min(first, row.first), max(following, row.last + 1))
+        profile.rows += row.rows
         if (key_schema := schema_number(row.key_schema_id)) is not None:
-            seen.key_schema_ids.add(key_schema)
+            profile.key_schema_ids.add(key_schema)
         if row.unkeyed and not row.tombstone:
-            seen.unkeyed += row.rows
+            profile.unkeyed += row.rows
         if row.tombstone:
-            seen.tombstones += row.rows
+            profile.tombstones += row.rows
         elif (identifier := schema_number(row.schema_id)) is not None:
-            seen.schema_ids[identifier] = max(row.last, seen.schema_ids.get(identifier, -1))
+            profile.schema_ids[identifier] = max(row.last, profile.schema_ids.get(identifier, -1))
     return topics

@@ -39,8 +39,8 @@ class TopicReader:
         """Yield ``ranges`` in parts, each with its raw records, in order; or all as one, if ``whole``."""
         if not ranges:
             return
-        for part in [ranges] if whole else split_ranges(ranges, self.at_once):
-            yield part, read_ranges(session, self._kafka_bootstrap, {topic: part})
+        for span in [ranges] if whole else split_ranges(ranges, self.at_once):
+            yield span, read_ranges(session, self._kafka_bootstrap, {topic: span})
 
     def ends(self, topic: str) -> dict[int, int]:
         """Return partition to the offset after the last record that the topic has now. Raises RetryBatch."""
@@ -52,15 +52,15 @@ class TopicReader:
 
         That is partition to first offset and the first that is stored. Raises RetryBatch if Kafka doesn't answer.
         """
-        held = _earliest(self._kafka_bootstrap, [(topic, partition) for partition in ranges])
-        return non_empty({partition: (start, held[topic, partition]) for partition, (start, _) in ranges.items()})
+        earliest = _earliest(self._kafka_bootstrap, [(topic, partition) for partition in ranges])
+        return non_empty({partition: (start, earliest[topic, partition]) for partition, (start, _) in ranges.items()})
 
 
 def is_outrun(positions: TopicOffsets, kafka_bootstrap: str) -> bool:
     """Return whether Kafka has lost records from these positions on. Raises RetryBatch if it doesn't answer."""
     flat = {(topic, partition): offset for topic, by in positions.items() for partition, offset in by.items()}
-    held = _earliest(kafka_bootstrap, flat)
-    return any(held[key] > offset for key, offset in flat.items())
+    earliest = _earliest(kafka_bootstrap, flat)
+    return any(earliest[key] > offset for key, offset in flat.items())
 
 
 def backlog(positions: TopicOffsets, pattern: str, kafka_bootstrap: str) -> int:
@@ -74,8 +74,8 @@ def backlog(positions: TopicOffsets, pattern: str, kafka_bootstrap: str) -> int:
         topics = ask(lambda: admin.list_topics(timeout=ANSWER_SECONDS).topics)
         keys = [(name, p) for name, topic in topics.items() if re.search(pattern, name) for p in topic.partitions]
         ends = ask(lambda: list_offsets(admin, keys, LATEST))
-    held = _earliest(kafka_bootstrap, keys)
-    return sum(max(0, end - max(held[t, p], positions.get(t, {}).get(p, 0))) for (t, p), end in ends.items())
+    earliest = _earliest(kafka_bootstrap, keys)
+    return sum(max(0, end - max(earliest[t, p], positions.get(t, {}).get(p, 0))) for (t, p), end in ends.items())
 
 
 def _earliest(kafka_bootstrap: str, partitions: Iterable[TopicPartitionKey]) -> dict[TopicPartitionKey, int]:

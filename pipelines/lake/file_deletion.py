@@ -37,11 +37,11 @@ def may_delete(session: SparkSession, table: LakeTable) -> Iterator[Any]:
         catalog.close()
 
 
-def expire(session: SparkSession, table: LakeTable, before: int, kept: int) -> None:
+def expire(session: SparkSession, table: LakeTable, before: int, retain: int) -> None:
     """Expire the snapshots from before a time, in milliseconds since 1970, and delete the files that only they had.
 
-    The newest ``kept`` many stay.
+    The newest ``retain`` many stay.
     """
     with may_delete(session, table) as java:
-        java.expireSnapshots().expireOlderThan(before).retainLast(kept).cleanExpiredFiles(True).commit()
+        java.expireSnapshots().expireOlderThan(before).retainLast(retain).cleanExpiredFiles(True).commit()
     table.refresh()

@@ -58,7 +58,7 @@ def steps(table: LakeTable, found: Sequence[Change], columns: Sequence[SourceCol
     has; then types and new columns.
     """
     renames = [(change.column, change.to) for change in found if change.kind == "rename"]
-    aside = {old: f"__renamed_{index}" for index, (old, _) in enumerate(renames)}
+    temporary = {old: f"__renamed_{index}" for index, (old, _) in enumerate(renames)}
     identifiers = _Identifiers()
     docs = {column.name: _doc(column) for column in columns}
     fresh = [
@@ -76,12 +76,12 @@ def steps(table: LakeTable, found: Sequence[Change], columns: Sequence[SourceCol
 
     def put_aside(update: Any) -> Any:
         for old, _ in renames:
-            update = update.renameColumn(old, aside[old])
+            update = update.renameColumn(old, temporary[old])
         return update
 
     def rename(update: Any) -> Any:
         for old, new in renames:
-            update = update.renameColumn(aside[old], new)
+            update = update.renameColumn(temporary[old], new)
         return update
 
     def retype(update: Any) -> Any:

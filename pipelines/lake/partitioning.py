@@ -26,22 +26,22 @@ def partitioning(table: LakeTable) -> tuple[str, ...]:
     return tuple(str(Term.of(transform, name)) for transform, name in fields if transform != "void")
 
 
-def apply_layout(table: LakeTable, wanted: Layout) -> list[str]:
-    """Give the table the layout that is ``wanted``, and return what was changed.
+def apply_layout(table: LakeTable, layout: Layout) -> list[str]:
+    """Give the table ``layout``, and return what was changed.
 
     Raises LayoutError; nothing is changed then.
     """
-    unknown = [str(term) for term in wanted.sort_terms if term.column not in table.column_types]
+    unknown = [str(term) for term in layout.sort_terms if term.column not in table.column_types]
     if unknown:
         raise LayoutError(f"{table.sql_name} can't be sorted by {', '.join(unknown)}: it has no such column")
     has = partitioning(table)
-    if wanted.partition is None or sorted(wanted.partition) == sorted(has):
+    if layout.partition is None or sorted(layout.partition) == sorted(has):
         return []
     try:
-        _repartition(table, has, wanted.partition)
+        _repartition(table, has, layout.partition)
     except Py4JJavaError as error:
         raise LayoutError(f"{table.sql_name} can't be partitioned as its spec says: {one_line(error)}") from None
-    return [f"partition by {', '.join(wanted.partition) or 'nothing'}"]
+    return [f"partition by {', '.join(layout.partition) or 'nothing'}"]
 
 
 def fixed_columns(table: LakeTable) -> frozenset[str]:

@@ -9,7 +9,7 @@ def create_branch(table: LakeTable, branch: str) -> LakeTable:
     """Create a branch at the table's current snapshot, and return the table on it."""
     table.java.manageSnapshots().createBranch(branch).commit()
     table.refresh()
-    return table.on(branch)
+    return table.on_branch(branch)
 
 
 def remove_branch(table: LakeTable, branch: str) -> None:

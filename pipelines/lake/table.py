@@ -39,7 +39,7 @@ class LakeTable:
         """The table's branches and tags, by name."""
         return {str(name) for name in self._table.refs()}
 
-    def on(self, branch: str) -> "LakeTable":
+    def on_branch(self, branch: str) -> "LakeTable":
         """Return this table, read and written on a branch that it has."""
         return LakeTable(self.jvm, self.namespace, self.name, self._table, branch)
 
@@ -105,8 +105,8 @@ class LakeTable:
 
     def untagged_times(self) -> list[int]:
         """Return when the snapshots were made that no tag keeps, in milliseconds since 1970."""
-        kept = {int(ref.snapshotId()) for ref in dict(self._table.refs()).values() if ref.isTag()}
-        return [made for snapshot, made in self.snapshot_times().items() if snapshot not in kept]
+        tagged = {int(ref.snapshotId()) for ref in dict(self._table.refs()).values() if ref.isTag()}
+        return [made for snapshot, made in self.snapshot_times().items() if snapshot not in tagged]
 
     @property
     def counted_at(self) -> int | None:
@@ -145,8 +145,8 @@ class LakeTable:
     def _schema(self) -> list[dict[str, Any]]:
         """The columns in Iceberg's JSON form."""
         if self._columns is None:
-            told = self.jvm.org.apache.iceberg.SchemaParser.toJson(self._table.schema())
-            self._columns = json.loads(told)["fields"]
+            text = self.jvm.org.apache.iceberg.SchemaParser.toJson(self._table.schema())
+            self._columns = json.loads(text)["fields"]
         return self._columns
 
     @property

@@ -244,9 +244,9 @@ def entry_summary(
 
 
 def _total(text: str) -> Total:
-    told = json.loads(text)
-    spans = {int(p): (int(start), int(end)) for p, (start, end) in told["spans"].items()}
-    return Total(**{**told, "spans": spans, "counts": Counts(**told["counts"])})
+    fields = json.loads(text)
+    spans = {int(p): (int(start), int(end)) for p, (start, end) in fields["spans"].items()}
+    return Total(**{**fields, "spans": spans, "counts": Counts(**fields["counts"])})
 
 
 def _ranges(text: str) -> dict[int, tuple[int, int]]:

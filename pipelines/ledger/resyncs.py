@@ -85,11 +85,11 @@ def check_lost(topic: str, lost: Ranges, resync: Resync | None) -> None:
     """Raise StopPipeline unless the resync makes up for the offsets that Kafka has lost."""
     if resync is not None and all(end <= resync.start.get(partition, 0) for partition, (_, end) in lost.items()):
         return
-    told = ", ".join(
+    listing = ", ".join(
         f"{start} to {end - 1} of partition {partition}" for partition, (start, end) in sorted(lost.items())
     )
     raise StopPipeline(
-        f"the lake lacks offsets of {topic} that Kafka doesn't hold any more: {told}. Nothing was skipped or merged."
+        f"the lake lacks offsets of {topic} that Kafka doesn't hold any more: {listing}. Nothing was skipped or merged."
         f" {_advice(topic, 'offsets-lost')}"
     )
 
@@ -111,13 +111,13 @@ class Resyncs:
 
     def __init__(self, spark: SparkSession) -> None:
         self._session, self._lake = spark.newSession(), Lake(spark)
-        self._seen: int | None = None
+        self._snapshot: int | None = None
         self._newest: dict[str, Resync] = {}
 
     def refresh(self) -> bool:
         """Look again, if anything has come since; return whether it has."""
         table = self._lake.table(NAMESPACE, RESYNCS)
-        if table is None or table.snapshot_id == self._seen:
+        if table is None or table.snapshot_id == self._snapshot:
             return False
         rows = self._session.table(table.sql_name).orderBy("at").collect()
         ends = {row.id: parse_positions(row.positions) for row in rows if row.step == "end"}
@@ -126,7 +126,7 @@ class Resyncs:
             for row in rows
             if row.step == "start"
         }
-        self._seen = table.snapshot_id
+        self._snapshot = table.snapshot_id
         return True
 
     def of(self, topic: str) -> Resync | None:

@@ -43,14 +43,14 @@ class TableLedger:
         self._ledger = known
         # What was found beyond it that no commit has told yet: nothing but markers of transactions, or records of a
         # topic that has no table because none of them has a row.
-        self._untold = Counts()
+        self._uncommitted = Counts()
         self._lost: dict[int, tuple[int, int]] = {}
         self._truncated: int | None = None
 
     def load(self, lake: Lake) -> None:
         """Look the table up as it is now: somebody may have dropped it or rolled it back."""
         table, branch = lake.table(self.namespace, self.name), self.branch
-        self.table = table.on(branch) if branch and table is not None and branch in table.branches else table
+        self.table = table.on_branch(branch) if branch and table is not None and branch in table.branches else table
         found = read_ledger(self.table.summaries()) if self.table else Ledger()
         if found != self._ledger:
             self._begin_from(found)
@@ -91,13 +91,13 @@ class TableLedger:
         ``counts``: what became of the records. ``broken``: promise of the contract to how many of them broke it.
         Without a table nothing is committed; the entry of the commit that creates it begins with these offsets.
         """
-        self._untold += counts
+        self._uncommitted += counts
         self._truncated = self.reached.after({}, truncated).truncated
         if self.table is None:
             return
         partitions = self.known.partitions or self.partitions
         reached = replace(self.known.after(offsets, self._truncated), partitions=partitions)
-        summary = entry_summary(self._pipeline, batch, offsets, reached, self._untold, self._lost, broken=broken)
+        summary = entry_summary(self._pipeline, batch, offsets, reached, self._uncommitted, self._lost, broken=broken)
         if write is None:
             self.table.commit_nothing(summary, validator=ledger_guard(self.table, self.known))
         else:
@@ -115,8 +115,8 @@ class TableLedger:
         offsets = self.known.up_to(reached.positions)
         total = None
         if balanced:
-            entry = Commit(batch, offsets, self._untold, self._lost)
+            entry = Commit(batch, offsets, self._uncommitted, self._lost)
             total = add_up([*newest_entries(self.table.summaries()), entry])
-        summary = entry_summary(self._pipeline, batch, offsets, reached, self._untold, self._lost, total)
+        summary = entry_summary(self._pipeline, batch, offsets, reached, self._uncommitted, self._lost, total)
         self.table.commit_nothing(summary, tidy=balanced, validator=ledger_guard(self.table, self.known))
         self._begin_from(reached)

@@ -16,7 +16,7 @@ class Health:
     """The size of a table's current snapshot, in rows, files and bytes.
 
     ``records``: rows in its data files, of which ``deleted`` are deleted; ``bytes``: of all its files; ``snapshots``:
-    how many are stored; ``manifests``: how many the current one has. ``parts``: the health of each partition, in a
+    how many are stored; ``manifests``: how many the current one has. ``partitions``: the health of each partition, in a
     table that has some.
     """
 
@@ -27,7 +27,7 @@ class Health:
     bytes: int = 0
     snapshots: int = 0
     manifests: int = 0
-    parts: "tuple[Health, ...]" = ()
+    partitions: "tuple[Health, ...]" = ()
 
     @property
     def files(self) -> int:
@@ -45,14 +45,14 @@ class Health:
         So little of a small table is rewritten for a change of its newest part. Of a table with partitions the largest
         one decides.
         """
-        if self.parts:
-            return max(part.target_bytes(largest) for part in self.parts)
+        if self.partitions:
+            return max(partition.target_bytes(largest) for partition in self.partitions)
         return max(SMALLEST_TARGET, min(largest, self.bytes // FILES_BEFORE_FULL_SIZE))
 
     def fewest_files(self, largest: int) -> int:
         """Return how many files of that size hold the rows that there are."""
-        if self.parts:
-            return sum(part.fewest_files(largest) for part in self.parts)
+        if self.partitions:
+            return sum(partition.fewest_files(largest) for partition in self.partitions)
         return max(1, math.ceil(self._live_bytes / self.target_bytes(largest)))
 
     def scan_cost(self, largest: int) -> float:
@@ -65,19 +65,24 @@ class Health:
 
 
 def health(
-    summary: Mapping[str, str], snapshots: int, manifests: int, parts: Iterable[Mapping[str, int]] = ()
+    summary: Mapping[str, str], snapshots: int, manifests: int, partitions: Iterable[Mapping[str, int]] = ()
 ) -> Health:
     """Return the health of a table, from its metadata.
 
-    ``summary``: of its current snapshot ({}: it has none). ``snapshots``, ``manifests``: how many there are. ``parts``:
-    of a table with partitions the rows of its metadata table ``partitions``.
+    ``summary``: of its current snapshot ({}: it has none). ``snapshots``, ``manifests``: how many there are.
+    ``partitions``: of a table with partitions the rows of its metadata table ``partitions``.
     """
     totals = {
         "records": "records", "deleted": "position-deletes", "data_files": "data-files",
         "delete_files": "delete-files", "bytes": "files-size",
     }  # fmt: skip
     counted = {ours: int(summary.get(f"total-{name}", 0)) for ours, name in totals.items()}
-    return Health(**counted, snapshots=snapshots, manifests=manifests, parts=tuple(_part(part) for part in parts))
+    return Health(
+        **counted,
+        snapshots=snapshots,
+        manifests=manifests,
+        partitions=tuple(_part(partition) for partition in partitions),
+    )
 
 
 def _part(row: Mapping[str, int]) -> Health:

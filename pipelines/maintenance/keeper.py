@@ -44,7 +44,7 @@ class Task:
     after: Health
     seconds: float
 
-    def told(self) -> dict[str, object]:
+    def log_fields(self) -> dict[str, object]:
         """Return what a line of the log says of it."""
         return {
             "removed": self.done.removed, "added": self.done.added, "bytes": self.done.bytes,
@@ -62,54 +62,54 @@ class Keeper:
     clock: Callable[[], float] = time.time
     _files: int = 0
     _manifests: int = 0
-    _swept: float = field(default_factory=time.time)
+    _orphans_removed_at: float = field(default_factory=time.time)
 
     def due(
         self,
         table: LakeTable | None,
         session: SparkSession,
-        asked: RequestKind = RequestKind.NOTHING,
-        arrived: bool = False,
+        kind: RequestKind = RequestKind.NOTHING,
+        caught_up: bool = False,
     ) -> list[DueTask]:
-        """Return what the table needs, as it was when it was looked up; or what a person has ``asked`` for.
+        """Return what the table needs, as it was when it was looked up; or what a person has requested (``kind``).
 
-        ``arrived``: a backlog has just come into it.
+        ``caught_up``: a backlog has just come into it.
         """
         now = round(self.clock() * 1000)
         if table is None or table.snapshot_id is None:
             return []
-        if asked is RequestKind.PURGE:
+        if kind is RequestKind.PURGE:
             return [DueTask(PURGE, "asked for")]
-        if asked is RequestKind.EVERYTHING:
-            tasks = [COMPACT, MANIFESTS, EXPIRE, *([STATISTICS] if self._telling(table) else []), ORPHANS]
+        if kind is RequestKind.EVERYTHING:
+            tasks = [COMPACT, MANIFESTS, EXPIRE, *([STATISTICS] if self._counted_columns(table) else []), ORPHANS]
             return [DueTask(task, "asked for", whole=True) for task in tasks]
         times = table.untagged_times()
         state = _health(session, table)
         found = [
             deletes(state, table.properties.get(DELETE_GRANULARITY)),
-            compaction(self._policy(arrived), state, self._files),
+            compaction(self._policy(caught_up), state, self._files),
             manifests(self.policy, state, self._manifests),
             expiry(self.policy, times, now),
-            statistics(self.policy, state, table.counted_at, now) if self._telling(table) else None,
+            statistics(self.policy, state, table.counted_at, now) if self._counted_columns(table) else None,
         ]  # fmt: skip
-        if self.clock() - self._swept > self.policy.orphans_every_hours * 3600:
+        if self.clock() - self._orphans_removed_at > self.policy.orphans_every_hours * 3600:
             found.append(DueTask(ORPHANS, f"every {self.policy.orphans_every_hours} hours"))
         return [due for due in found if due is not None]
 
     def do(
         self, due: DueTask, table: LakeTable, session: SparkSession, before_expiry: Callable[[], None],
-        arrived: bool = False,
+        caught_up: bool = False,
     ) -> Task:  # fmt: skip
         """Do one task.
 
-        ``before_expiry`` records what is known from the snapshots that will expire. ``arrived``: as for :meth:`due`.
+        ``before_expiry`` records what is known from the snapshots that will expire. ``caught_up``: as for :meth:`due`.
         Raises what Iceberg raises; the table is as it was then, or as if the task had been done.
         """
         started = time.monotonic()
         before, now = _health(session, table), round(self.clock() * 1000)
         if due.task == COMPACT:
-            piece = None if due.whole else BACKLOG_BYTES if arrived else PIECE_BYTES
-            done = work.compact(session, table, self._policy(arrived), before, self._order(table), piece=piece)
+            piece = None if due.whole else BACKLOG_BYTES if caught_up else PIECE_BYTES
+            done = work.compact(session, table, self._policy(caught_up), before, self._order(table), piece=piece)
         elif due.task == DELETES:
             done = work.lay_out_deletes(session, table)
         elif due.task == MANIFESTS:
@@ -117,13 +117,13 @@ class Keeper:
         elif due.task == PURGE:
             done = work.purge(session, table, self.policy, before, self._order(table), before_expiry, now)
         elif due.task == STATISTICS:
-            done = work.count_values(session, table, self.policy, self._telling(table))
+            done = work.count_values(session, table, self.policy, self._counted_columns(table))
         elif due.task == EXPIRE:
             before_expiry()
             done = work.expire(session, table, self.policy, now)
         else:
             done = work.remove_orphans(session, table, self.policy, now)
-            self._swept = self.clock()
+            self._orphans_removed_at = self.clock()
         table.refresh()
         after = _health(session, table)
         if due.task in (COMPACT, PURGE):
@@ -133,9 +133,9 @@ class Keeper:
         name = f"{table.namespace}.{table.name}"
         return Task(name, due, done, before, after, time.monotonic() - started)
 
-    def _policy(self, arrived: bool) -> Upkeep:
+    def _policy(self, caught_up: bool) -> Upkeep:
         """Return the policy by which it is decided what is compacted."""
-        return after_backlog(self.policy) if arrived else self.policy
+        return after_backlog(self.policy) if caught_up else self.policy
 
     def _order(self, table: LakeTable) -> list[Term]:
         """Return what the rewritten files of a table are sorted by."""
@@ -143,7 +143,7 @@ class Keeper:
             return self.layout.sort_terms
         return [Term("identity", key) for key in _keys(table)] if self.policy.sort == "key" else []
 
-    def _telling(self, table: LakeTable) -> list[str]:
+    def _counted_columns(self, table: LakeTable) -> list[str]:
         """Return the columns whose values are counted."""
         return counted_columns(_keys(table), self.layout, table.column_types)
 

@@ -45,9 +45,9 @@ def compaction(policy: Upkeep, found: Health, files_before: int) -> DueTask | No
     One with partitions is, as soon as one of these needs it. ``files_before``: how many files the last compaction had
     left, which another one wouldn't make fewer.
     """
-    if found.parts:
-        needing = [due for part in found.parts if (due := compaction(policy, part, 0)) is not None]
-        many = f"{len(needing)} of {len(found.parts)} partitions"
+    if found.partitions:
+        needing = [due for partition in found.partitions if (due := compaction(policy, partition, 0)) is not None]
+        many = f"{len(needing)} of {len(found.partitions)} partitions"
         return DueTask(COMPACT, f"{many}: in one, {needing[0].why}") if needing else None
     largest = policy.target_file_mib * MIB
     if found.delete_share > policy.delete_share and found.delete_files:
@@ -66,12 +66,10 @@ def deletes(found: Health, granularity: str | None) -> DueTask | None:
 
     ``granularity``: the table's own. It stays while the number of files is between half of what is too many and that.
     """
-    most = max((part.data_files for part in found.parts), default=found.data_files)
-    wanted = (
-        BY_FILE if most > MOST_FILES_TOGETHER else BY_PARTITION if most <= MOST_FILES_TOGETHER // 2 else granularity
-    )
-    where = " in a partition" if found.parts else ""
-    return None if wanted == granularity else DueTask(DELETES, f"{most} data files{where}")
+    most = max((partition.data_files for partition in found.partitions), default=found.data_files)
+    best = BY_FILE if most > MOST_FILES_TOGETHER else BY_PARTITION if most <= MOST_FILES_TOGETHER // 2 else granularity
+    where = " in a partition" if found.partitions else ""
+    return None if best == granularity else DueTask(DELETES, f"{most} data files{where}")
 
 
 def manifests(policy: Upkeep, found: Health, before: int) -> DueTask | None:
@@ -81,10 +79,10 @@ def manifests(policy: Upkeep, found: Health, before: int) -> DueTask | None:
     return DueTask(MANIFESTS, f"its files are listed in {found.manifests} manifests")
 
 
-def counted_columns(keys: Iterable[str], layout: Layout, there: Container[str]) -> list[str]:
-    """Return the columns whose values are counted: those that rows are found by, of the columns that are ``there``."""
+def counted_columns(keys: Iterable[str], layout: Layout, has: Container[str]) -> list[str]:
+    """Return the columns whose values are counted: those that rows are found by, of those that the table ``has``."""
     laid_out = [Term.parse(text).column for text in (*(layout.partition or ()), *(layout.sort or ()))]
-    return [name for name in dict.fromkeys([*keys, *laid_out]) if name in there]
+    return [name for name in dict.fromkeys([*keys, *laid_out]) if name in has]
 
 
 def statistics(policy: Upkeep, found: Health, counted: int | None, now: int) -> DueTask | None:

@@ -68,7 +68,7 @@ class Request:
 
     id: str
     table: str
-    asked: RequestKind
+    kind: RequestKind
 
 
 class Requests:
@@ -76,26 +76,26 @@ class Requests:
 
     def __init__(self, spark: SparkSession) -> None:
         self._session, self._lake = spark.newSession(), Lake(spark)
-        self._seen: int | None = None
-        self._taken: set[str] = set()
+        self._snapshot: int | None = None
+        self._closed: set[str] = set()
         self._open: dict[str, Request] = {}
 
     def refresh(self) -> None:
         """Look again, if anything has come since. What was requested long ago is left alone."""
         table = self._lake.table(NAMESPACE, MAINTENANCE_REQUESTS)
-        if table is None or table.snapshot_id == self._seen:
+        if table is None or table.snapshot_id == self._snapshot:
             return
-        asked = self._session.table(table.sql_name).where(
+        requests = self._session.table(table.sql_name).where(
             f"at > current_timestamp() - interval {PATIENCE_MINUTES} minutes"
         )
         if (done := self._lake.table(NAMESPACE, MAINTENANCE)) is not None:
             history = (
                 self._session.table(done.sql_name).where(F.col("task") == ANSWERED).select(F.col("request").alias("id"))
             )
-            asked = asked.join(F.broadcast(history), "id", "left_anti")
-        found = [Request(row.id, row.table, _kind(row)) for row in asked.collect() if row.id not in self._taken]
+            requests = requests.join(F.broadcast(history), "id", "left_anti")
+        found = [Request(row.id, row.table, _kind(row)) for row in requests.collect() if row.id not in self._closed]
         self._open |= {request.table: request for request in found}
-        self._seen = table.snapshot_id
+        self._snapshot = table.snapshot_id
 
     def of(self, table: str) -> Request | None:
         """Return the request for a table, if there is one."""
@@ -107,7 +107,7 @@ class Requests:
 
     def close(self, request: Request) -> None:
         """Note that a request is dealt with."""
-        self._taken.add(request.id)
+        self._closed.add(request.id)
         self._open.pop(request.table, None)
 
 

@@ -58,46 +58,46 @@ class Maintenance:
         self._record, self._requests = Record(spark), Requests(spark)
         self._keepers: dict[str, Keeper] = {}
         self._commits: Counter[str] = Counter()
-        self._looked: dict[str, float] = {}
+        self._looked_at: dict[str, float] = {}
         # Those of which the last compaction did a piece.
         self._unfinished: set[str] = set()
-        self._written = self._asked = self._kept = clock()
+        self._flushed_at = self._requests_read_at = self._own_looked_at = clock()
 
     def committed(self, topic: str) -> None:
         """Note that a table has one more commit."""
         self._commits[topic] += 1
 
-    def run(self, tables: Mapping[str, MaintainedTable], batch: int, until: float, arrived: bool = False) -> None:
+    def run(self, tables: Mapping[str, MaintainedTable], batch: int, until: float, caught_up: bool = False) -> None:
         """Do what is due, as long as it is before ``until`` by the clock.
 
-        ``arrived``: a backlog has just been caught up with, which leaves much to do. Raises nothing: what fails is
+        ``caught_up``: a backlog has just been caught up with, which leaves much to do. Raises nothing: what fails is
         logged and tried again another time.
         """
         try:
-            self._run(tables, batch, until, arrived)
+            self._run(tables, batch, until, caught_up)
         except Exception as error:
             self._log.warning("maintenance_failed", error=one_line(error))
 
-    def _run(self, tables: Mapping[str, MaintainedTable], batch: int, until: float, arrived: bool) -> None:
+    def _run(self, tables: Mapping[str, MaintainedTable], batch: int, until: float, caught_up: bool) -> None:
         now = self._clock()
-        if now - self._asked > ASK_EVERY_SECONDS:
-            self._asked = now
+        if now - self._requests_read_at > ASK_EVERY_SECONDS:
+            self._requests_read_at = now
             self._requests.refresh()
-        asked = self._requests.tables()
-        late = now - self._kept > LOOK_EVERY_SECONDS and now < until
+        requested = self._requests.tables()
+        late = now - self._own_looked_at > LOOK_EVERY_SECONDS and now < until
         if late:
-            self._kept = now
+            self._own_looked_at = now
         for name in OWN_TABLES:
-            if late or f"{NAMESPACE}.{name}" in asked:
+            if late or f"{NAMESPACE}.{name}" in requested:
                 self._look_at_own(name)
         worked = False
         for topic in sorted(tables, key=lambda topic: -self._commits[topic]):
-            filled = arrived and self._commits[topic] > 0
-            if tables[topic].lake_name in asked or filled or self._due(topic, until, worked):
+            filled = caught_up and self._commits[topic] > 0
+            if tables[topic].lake_name in requested or filled or self._due(topic, until, worked):
                 worked |= self._look(topic, tables[topic], batch, filled)
-        if self._clock() - self._written > WRITE_EVERY_SECONDS or asked:
+        if self._clock() - self._flushed_at > WRITE_EVERY_SECONDS or requested:
             self._record.flush()
-            self._written = self._clock()
+            self._flushed_at = self._clock()
 
     def _due(self, topic: str, until: float, worked: bool) -> bool:
         """Return whether a table is to be looked at now.
@@ -109,23 +109,26 @@ class Maintenance:
             return not worked and self._commits[topic] >= OVERDUE
         # A mirror that has just started has other things to do first.
         soon = topic in self._unfinished or self._commits[topic] >= SOON
-        return soon or now - self._looked.setdefault(topic, now) > LOOK_EVERY_SECONDS
+        return soon or now - self._looked_at.setdefault(topic, now) > LOOK_EVERY_SECONDS
 
-    def _look(self, topic: str, mirror: MaintainedTable, batch: int, arrived: bool) -> bool:
+    def _look(self, topic: str, mirror: MaintainedTable, batch: int, caught_up: bool) -> bool:
         """Look at a table, and do what it needs. Return whether there was anything to do."""
-        self._commits[topic], self._looked[topic] = 0, self._clock()
+        self._commits[topic], self._looked_at[topic] = 0, self._clock()
         if topic not in self._keepers:
             table = mirror.source_table
             self._keepers[topic] = Keeper(self._specs.upkeep(*table), self._specs.layout(*table))
         keeper, request = self._keepers[topic], self._requests.of(mirror.lake_name)
-        asked_by, asked = (None, RequestKind.NOTHING) if request is None else (request.id, request.asked)
-        with mirror.between_batches(self._session) as account:
+        request_id, kind = (None, RequestKind.NOTHING) if request is None else (request.id, request.kind)
+        with mirror.between_batches(self._session) as ledger:
 
-            def tell() -> None:
-                account.commit_state(account.reached, batch, balanced=True)
+            def commit_total() -> None:
+                ledger.commit_state(ledger.reached, batch, balanced=True)
 
-            needed = keeper.due(account.table, self._session, asked, arrived)
-            done = [self._do(keeper, due, account.table, mirror.lake_name, asked_by, tell, arrived) for due in needed]
+            needed = keeper.due(ledger.table, self._session, kind, caught_up)
+            done = [
+                self._do(keeper, due, ledger.table, mirror.lake_name, request_id, commit_total, caught_up)
+                for due in needed
+            ]
         self._unfinished.discard(topic)
         if any(task.left for task in done):
             self._unfinished.add(topic)
@@ -137,15 +140,22 @@ class Maintenance:
         """Look at a table of the mirror's own, and do what it needs."""
         table, full_name = Lake(self._session).table(NAMESPACE, name), f"{NAMESPACE}.{name}"
         request = self._requests.of(full_name)
-        asked_by, asked = (None, RequestKind.NOTHING) if request is None else (request.id, request.asked)
+        request_id, kind = (None, RequestKind.NOTHING) if request is None else (request.id, request.kind)
         keeper = self._keepers.setdefault(name, Keeper(own_upkeep(self._specs.default_upkeep)))
 
-        def tell() -> None:
+        def commit_letter_positions() -> None:
             if name == DEAD_LETTERS and table is not None:
                 commit_positions(table)
 
-        for due in keeper.due(table, self._session, asked):
-            self._do(keeper, due, table, full_name, asked_by, tell if due.task == PURGE else lambda: None)
+        for due in keeper.due(table, self._session, kind):
+            self._do(
+                keeper,
+                due,
+                table,
+                full_name,
+                request_id,
+                commit_letter_positions if due.task == PURGE else lambda: None,
+            )
         if request is not None:
             self._answer(request)
 
@@ -154,17 +164,17 @@ class Maintenance:
         self._requests.close(request)
 
     def _do(
-        self, keeper: Keeper, due: DueTask, table: LakeTable | None, name: str, asked_by: str | None,
-        before_expiry: Callable[[], None], arrived: bool = False,
+        self, keeper: Keeper, due: DueTask, table: LakeTable | None, name: str, request_id: str | None,
+        before_expiry: Callable[[], None], caught_up: bool = False,
     ) -> TaskResult:  # fmt: skip
         assert table is not None
         try:
-            task = keeper.do(due, table, self._session, before_expiry, arrived)
+            task = keeper.do(due, table, self._session, before_expiry, caught_up)
         except Exception as error:
             self._log.warning("task_failed", table=name, task=due.task, why=due.why, error=one_line(error))
-            self._record.failed(name, due, one_line(error), asked_by)
+            self._record.failed(name, due, one_line(error), request_id)
             return TaskResult()
         else:
-            self._log.info("maintained", table=name, task=due.task, why=due.why, **task.told())
-            self._record.done(task, asked_by)
+            self._log.info("maintained", table=name, task=due.task, why=due.why, **task.log_fields())
+            self._record.done(task, request_id)
             return task.done

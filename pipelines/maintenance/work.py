@@ -69,7 +69,7 @@ def compact(
         # A file that is larger than it need be costs no reader anything; to split it costs much.
         "max-file-size-bytes": 2 * policy.target_file_mib * MIB,
         # Of a table with partitions those that need it, not each that has a second file.
-        "min-input-files": max(2, policy.files // 2) if found.parts else 2,
+        "min-input-files": max(2, policy.files // 2) if found.partitions else 2,
         "max-file-group-size-bytes": GROUP_BYTES,
         # Nothing else writes meanwhile, and there are no equality deletes, which a file's age would matter to.
         "use-starting-sequence-number": "false",
@@ -77,7 +77,7 @@ def compact(
     }  # fmt: skip
     actions = TableActions(session, table)
     together = table.deletes_together and table.snapshot_id is not None
-    hidden = together and any(part.delete_share > policy.delete_share for part in found.parts or (found,))
+    hidden = together and any(part.delete_share > policy.delete_share for part in found.partitions or (found,))
     if hidden:
         lay_out_deletes(session, table)
     threshold = policy.delete_share
@@ -103,13 +103,13 @@ def _threshold(files: list[tuple[float, int]], share: float, piece: int) -> floa
     together whatever is deleted of them, and are no part of the piece: of a hot table's newest rows more is deleted
     than of any others, and large files' turn would never come.
     """
-    taken, threshold = 0, share
+    total, threshold = 0, share
     for deleted, size in sorted(files, reverse=True):
         if deleted < share:
             return share
-        if taken and taken + size > piece:
+        if total and total + size > piece:
             return threshold
-        taken, threshold = taken + size, deleted
+        total, threshold = total + size, deleted
     return share
 
 

@@ -35,18 +35,18 @@ def snapshot_without(changes: MergeInput, keyed: DataFrame, near_rows: int) -> i
             return snapshot
         if not near_rows:
             return None
-        near = batch.session.table(table.sql_name)
+        nearby = batch.session.table(table.sql_name)
         for key, (low, high) in between.items():
-            near = near.where(F.col(quote(key)).between(low, high))
-        with persisted(near.select(*map(quote, changes.keys)).limit(near_rows + 1)) as near:
-            count = near.count()
+            nearby = nearby.where(F.col(quote(key)).between(low, high))
+        with persisted(nearby.select(*map(quote, changes.keys)).limit(near_rows + 1)) as nearby:
+            count = nearby.count()
             return (
                 snapshot
-                if not count or (count <= near_rows and not _have_common_key(near, keyed, changes.keys))
+                if not count or (count <= near_rows and not _have_common_key(nearby, keyed, changes.keys))
                 else None
             )
 
 
-def _have_common_key(near: DataFrame, keyed: DataFrame, keys: tuple[str, ...]) -> bool:
-    same = [F.col("row").getField(key) == near[quote(key)] for key in keys]
-    return bool(keyed.join(F.broadcast(near), same, "left_semi").take(1))
+def _have_common_key(nearby: DataFrame, keyed: DataFrame, keys: tuple[str, ...]) -> bool:
+    same = [F.col("row").getField(key) == nearby[quote(key)] for key in keys]
+    return bool(keyed.join(F.broadcast(nearby), same, "left_semi").take(1))

@@ -41,7 +41,7 @@ class MergeInput:
         """Return what becomes of the records, if ``taken`` of ``good`` count, ``lost`` of which turn out broken."""
         return Counts(
             merged=taken - lost, superseded=self.stats.live - taken, dead_lettered=self.stats.dead + lost,
-            tombstones=self.batch.seen.tombstones, truncates=self.stats.truncates,
+            tombstones=self.batch.profile.tombstones, truncates=self.stats.truncates,
         )  # fmt: skip
 
 

@@ -47,20 +47,20 @@ def missing_counts(shape: TableShape, keys: Sequence[str]) -> list[Column]:
     return [F.count_if(F.col(LOST)).alias("lost"), F.count(hashes).alias("find"), F.bit_xor(hashes).alias("hashes")]
 
 
-def all_known(changes: DataFrame, shape: TableShape, present: DataFrame, told: Row, few: bool) -> bool:
+def all_known(changes: DataFrame, shape: TableShape, present: DataFrame, counts: Row, few: bool) -> bool:
     """Return whether none of the folded ``changes`` lacks a value that nobody knows.
 
-    ``told``: what :func:`lacks` counted in them. ``present``: the keys that the table has. ``few``: of changes, so that
-    they are sent to where the table is read, not all its keys to them.
+    ``counts``: what :func:`missing_counts` found in them. ``present``: the keys that the table has. ``few``: of
+    changes, so that they are sent to where the table is read, not all its keys to them.
     """
-    if told.lost:
+    if counts.lost:
         return False
     keys = present.columns
-    wanted = changes.where(_must_find(shape)).select(*map(quote, keys))
-    found = present.join(F.broadcast(wanted) if few else wanted, keys, "left_semi")
+    lacking = changes.where(_must_find(shape)).select(*map(quote, keys))
+    found = present.join(F.broadcast(lacking) if few else lacking, keys, "left_semi")
     # By their number alone a key that the table had twice would stand for one that it lacks.
     has = found.agg(F.count("*").alias("find"), F.bit_xor(_hash(keys)).alias("hashes")).collect()[0]
-    return (has.find, has.hashes) == (told.find, told.hashes)
+    return (has.find, has.hashes) == (counts.find, counts.hashes)
 
 
 def orphans(changes: DataFrame, shape: TableShape, present: DataFrame) -> DataFrame:
@@ -82,8 +82,8 @@ def _hash(keys: Sequence[str]) -> Column:
 
 
 def _must_find(shape: TableShape) -> Column:
-    wanting = reduce(Column.__or__, [F.col(KEEP).getField(c.name) for c in shape.toastable], F.lit(False))
-    return ~F.col(LOST) & wanting
+    incomplete = reduce(Column.__or__, [F.col(KEEP).getField(c.name) for c in shape.toastable], F.lit(False))
+    return ~F.col(LOST) & incomplete
 
 
 def _key(row: Column, keys: Sequence[str]) -> Column:

@@ -29,26 +29,26 @@ from pipelines.sql import quote
 class FoldedChanges:
     """The folded changes of a batch: one row a key (see :mod:`pipelines.merge.fold`), ``count`` many.
 
-    ``keyed`` has every such key in its ``row``. ``lacks``: what lacks an unchanged value (see
+    ``keyed`` has every such key in its ``row``. ``missing``: what lacks an unchanged value (see
     :func:`pipelines.merge.inherit.missing_counts`); None: no change did.
     """
 
     rows: DataFrame
     count: int
     keyed: DataFrame
-    lacks: Row | None = None
+    missing: Row | None = None
 
 
 @contextmanager
 def prepare(changes: MergeInput, strategy: Strategy, limits: Limits) -> Iterator[PreparedWrite]:
     """Prepare the write of changes to a table with a key. What is prepared holds within the block."""
     batch, stats, shape, keys = changes.batch, changes.stats, changes.shape, changes.keys
-    with ExitStack() as held:
+    with ExitStack() as resources:
         where = Pruning()
         if changes.truncated is None:
             where = prune_by_keys(stats, shape, keys, changes.request.histogram)
         with batch.outcome.stage("fold"):
-            folded = _folded(changes, strategy, where, held)
+            folded = _folded(changes, strategy, where, resources)
         empty = changes.table.snapshot_id is None
         since = snapshot_without(changes, folded.keyed, strategy.near_rows) if strategy.prune else None
         key_filter: KeyFilter | None = None
@@ -58,22 +58,22 @@ def prepare(changes: MergeInput, strategy: Strategy, limits: Limits) -> Iterator
         where = replace(where, key_filter=key_filter)
         parameters = {PARAMETER: key_filter.bitmap(taken)} if key_filter is not None else None
         letters, lost = [], 0
-        if folded.lacks is not None:
+        if folded.missing is not None:
             with batch.outcome.stage("unchanged"):
                 present = _concerned_rows(changes, where, keys, parameters)
                 with configured(batch.session, (strategy.narrow or {}) if strategy.collect_few else NO_SETTINGS):
-                    known = all_known(folded.rows, shape, present, folded.lacks, strategy.collect_few)
+                    known = all_known(folded.rows, shape, present, folded.missing, strategy.collect_few)
                 if not known:
                     lacking = orphans(folded.rows, shape, present)
-                    lacking = held.enter_context(persisted(lacking, strategy.collect_few))
+                    lacking = resources.enter_context(persisted(lacking, strategy.collect_few))
                     lost = lacking.count()
                     letters = [rejected_records(batch.raw, lacking)] if lost else []
         plan = MergePlan(
             target=changes.table.sql_name,
-            changes=held.enter_context(as_view(folded.rows, batch.seen.topic)),
+            changes=resources.enter_context(as_view(folded.rows, batch.profile.topic)),
             columns=shape.column_names,
             keys=keys,
-            kept=tuple(c.name for c in shape.toastable) if stats.incomplete else (),
+            toastable=tuple(c.name for c in shape.toastable) if stats.incomplete else (),
             pruning=where,
             truncated=changes.truncated,
             resynced_from=changes.resynced_from,
@@ -99,12 +99,12 @@ def _concerned_rows(
     return changes.batch.session.sql(statement, dict(parameters) if parameters else None)
 
 
-def _folded(changes: MergeInput, strategy: Strategy, where: Pruning, held: ExitStack) -> FoldedChanges:
-    """Fold the changes. What the result is made of is kept as long as ``held``."""
+def _folded(changes: MergeInput, strategy: Strategy, where: Pruning, resources: ExitStack) -> FoldedChanges:
+    """Fold the changes. What the result is made of is kept as long as ``resources``."""
     batch, stats, shape, keys = changes.batch, changes.stats, changes.shape, changes.keys
     good = without_outdated(changes.good, keys) if stats.replayed else changes.good
     if strategy.fold_positions:
-        positions = held.enter_context(persisted(newest_positions(good, keys)))
+        positions = resources.enter_context(persisted(newest_positions(good, keys)))
         count = positions.count()
         chosen = good if count == stats.live and changes.complete else at_positions(good, positions)
         # As many files are written as there are partitions, where nothing is to be merged with.
@@ -116,13 +116,13 @@ def _folded(changes: MergeInput, strategy: Strategy, where: Pruning, held: ExitS
     # From before a change of the key a row's events may be on several partitions, where its old key wasn't used.
     order = None if batch.versions is None else F.struct("log_position", "offset")
     incomplete = stats.incomplete > 0
-    folded, told = fold(good, shape, keys, incomplete, order), None
+    folded, counts = fold(good, shape, keys, incomplete, order), None
     if incomplete:
-        folded, told = keep_with_stats(folded, missing_counts(shape, keys), strategy.collect_few)
-        held.callback(release, folded)
+        folded, counts = keep_with_stats(folded, missing_counts(shape, keys), strategy.collect_few)
+        resources.callback(release, folded)
     if stats.distinct is not None and changes.complete:
-        return FoldedChanges(folded, stats.distinct, good, told)
-    return FoldedChanges(folded, folded_count(good, keys), good, told)
+        return FoldedChanges(folded, stats.distinct, good, counts)
+    return FoldedChanges(folded, folded_count(good, keys), good, counts)
 
 
 def _key_filter(

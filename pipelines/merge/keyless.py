@@ -89,7 +89,7 @@ def prepare(changes: MergeInput, _: Strategy, limits: Limits) -> Iterator[Prepar
         stored = batch.session.table(changes.table.sql_name).where(f"NOT ({written_before(changes.resynced_from)})")
         found = net_changes(changes.good, changes.shape, changes.stats, stored, cleared, limits.few_removals)
     letters = [] if found.unknown is None else [rejected_records(batch.raw, found.unknown)]
-    with as_view(found.changes, batch.seen.topic) as view:
+    with as_view(found.changes, batch.profile.topic) as view:
         plan = MergePlan(
             target=changes.table.sql_name,
             changes=view,
@@ -115,8 +115,8 @@ def net_changes(
     few = stats.removals <= few_removals
     stored = table if truncated is None else table.where(F.col("_lsn") >= truncated)
     with persisted(_entries(changes, shape, _candidates(stored, widened_bounds(stats)), few)) as entries:
-        met = _match(entries)
-        found = _summary(met)
+        matched = _match(entries)
+        found = _summary(matched)
         unknown, lost = None, 0
         if found["unmet"]:
             rejected = unmatched(_groups(entries))
@@ -125,9 +125,9 @@ def net_changes(
             unknown = named.withColumn("problem", F.lit(UNKNOWN_ROW))
             # Rows of the table have positions from before these changes.
             changes, left = (_without(rows, F.broadcast(named)) for rows in (changes, entries))
-            met = _match(left)
-            found = _summary(met)
-        taken = met.select("kind", "partition", "offset").localCheckpoint()
+            matched = _match(left)
+            found = _summary(matched)
+        taken = matched.select("kind", "partition", "offset").localCheckpoint()
     cancelled = taken.where(F.col("kind") == INSERT).select("partition", "offset")
     inserts = every_event(_without(changes.where(F.col("op") != DELETE), cancelled), shape)
     gone = taken.where(F.col("kind") == STORED)
@@ -142,20 +142,20 @@ def unmatched(groups: Sequence[Group]) -> set[Position]:
     Each removes a row of which there aren't enough; and the rows that it would have added are then missing as well.
     """
     added_to = {position: number for number, group in enumerate(groups) for position in group.inserts}
-    spare = [group.stored + len(group.inserts) - len(group.removals) for group in groups]
+    surplus = [group.stored + len(group.inserts) - len(group.removals) for group in groups]
     removals = [list(group.removals) for group in groups]
-    short = [number for number, left in enumerate(spare) if left < 0]
+    short = [number for number, left in enumerate(surplus) if left < 0]
     rejected = set()
     while short:
         number = short.pop()
-        while spare[number] < 0:
+        while surplus[number] < 0:
             change = removals[number].pop()
             rejected.add(change)
-            spare[number] += 1
+            surplus[number] += 1
             other = added_to.get(change)
             if other is not None:
-                spare[other] -= 1
-                if other != number and spare[other] < 0:
+                surplus[other] -= 1
+                if other != number and surplus[other] < 0:
                     short.append(other)
     return rejected
 
@@ -191,11 +191,11 @@ def _entries(changes: DataFrame, shape: TableShape, stored: DataFrame, few: bool
     inserting = changes.where(F.col("op") != DELETE)
     inserts = _identified(inserting, {c.name: F.col("row").getField(c.name) for c in shape.columns}, shape, INSERT)
     rows = _identified(stored, {c.name: F.col(quote(c.name)) for c in shape.columns}, shape, STORED)
-    wanted = removals.select(*values)
-    wanted = F.broadcast(wanted) if few else wanted
+    removed_values = removals.select(*values)
+    removed_values = F.broadcast(removed_values) if few else removed_values
     equal = [F.col(f"one.{value}").eqNullSafe(F.col(f"other.{value}")) for value in values]
     same = reduce(Column.__and__, equal, F.lit(True))
-    supply = inserts.unionByName(rows).alias("one").join(wanted.alias("other"), same, "left_semi")
+    supply = inserts.unionByName(rows).alias("one").join(removed_values.alias("other"), same, "left_semi")
     return removals.unionByName(supply)
 
 
@@ -233,9 +233,9 @@ def _match(entries: DataFrame) -> DataFrame:
     return numbered.where(F.when(F.col("kind") == REMOVAL, ~matched).otherwise(matched))
 
 
-def _summary(met: DataFrame) -> Mapping[str, Any]:
+def _summary(matched: DataFrame) -> Mapping[str, Any]:
     stored = F.col("kind") == STORED
-    row = met.agg(
+    row = matched.agg(
         F.count_if(F.col("kind") == REMOVAL).alias("unmet"),
         F.min(F.when(stored, F.col("offset"))).alias("low"),
         F.max(F.when(stored, F.col("offset"))).alias("high"),

@@ -23,7 +23,7 @@ NEWER = f"c._lsn >= t._lsn OR c._op = '{READ}' OR t._op = '{READ}'"
 class MergePlan:
     """The parts of a merge statement.
 
-    ``kept``: columns whose value in the table may have to stay (``__keep`` of :mod:`pipelines.merge.fold`).
+    ``toastable``: columns whose value in the table may have to stay (``__keep`` of :mod:`pipelines.merge.fold`).
     ``pruning``: which rows of the table needn't be read for it. ``truncated``: rows older than this log position are
     deleted.
     """
@@ -32,7 +32,7 @@ class MergePlan:
     changes: str
     columns: tuple[str, ...]
     keys: tuple[str, ...]
-    kept: tuple[str, ...] = ()
+    toastable: tuple[str, ...] = ()
     pruning: Pruning = field(default_factory=Pruning)
     truncated: int | None = None
     resynced_from: Mapping[int, int] = field(default_factory=dict)
@@ -96,7 +96,7 @@ def _matched(plan: MergePlan) -> list[str]:
     reread = [written_before(plan.resynced_from, "t.")] if plan.resynced_from else []
     newer = f"({' OR '.join([NEWER, *reread])})"
     every = [*plan.columns, *TECHNICAL]
-    assignments = ", ".join(f"t.{quote(name)} = {_new_value(name, plan.kept)}" for name in every)
+    assignments = ", ".join(f"t.{quote(name)} = {_new_value(name, plan.toastable)}" for name in every)
     return [
         f"WHEN MATCHED AND {newer} AND c.{OP} = '{DELETE}' THEN DELETE",
         f"WHEN MATCHED AND {newer} THEN UPDATE SET {assignments}",
@@ -108,7 +108,7 @@ def _insertable(plan: MergePlan) -> list[str]:
 
     It isn't a delete, and lacks no value.
     """
-    return [f"c.{OP} <> '{DELETE}'", *(f"NOT c.{quote(KEEP)}.{quote(name)}" for name in plan.kept)]
+    return [f"c.{OP} <> '{DELETE}'", *(f"NOT c.{quote(KEEP)}.{quote(name)}" for name in plan.toastable)]
 
 
 def _insert(plan: MergePlan, condition: str) -> str:
@@ -118,6 +118,6 @@ def _insert(plan: MergePlan, condition: str) -> str:
     return f"WHEN NOT MATCHED AND {condition} THEN INSERT ({names}) VALUES ({values})"
 
 
-def _new_value(name: str, kept: Sequence[str]) -> str:
+def _new_value(name: str, toastable: Sequence[str]) -> str:
     new = f"c.{quote(name)}"
-    return f"CASE WHEN c.{quote(KEEP)}.{quote(name)} THEN t.{quote(name)} ELSE {new} END" if name in kept else new
+    return f"CASE WHEN c.{quote(KEEP)}.{quote(name)} THEN t.{quote(name)} ELSE {new} END" if name in toastable else new

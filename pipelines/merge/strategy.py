@@ -47,7 +47,7 @@ def prepare(changes: MergeInput, limits: Limits) -> AbstractContextManager[Prepa
 def choose(changes: MergeInput, limits: Limits) -> Strategy:
     """Choose the strategy by what the batch and the table hold. Pure but for the table's metadata."""
     writer = next(writer.name for writer in WRITERS if writer.takes(changes, limits))
-    stats, rows = changes.stats, changes.batch.seen.rows
+    stats, rows = changes.stats, changes.batch.profile.rows
     few, many = rows <= limits.few_records, rows > limits.cached_offsets
     prune = changes.truncated is None and changes.table.snapshot_id is not None
     # Otherwise each task would write to each partition, or deletes for each data file.

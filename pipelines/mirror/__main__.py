@@ -79,7 +79,7 @@ def main() -> int:
         enforce.check(spark, contracts.values())
         vault = None if keys is None else Vault.of(spark, keys)
         mirror = partial(BatchMirror, spark, settings, source, stop, caught_up, log, specs, contracts, vault)
-        done = caught_up if chosen.high else Event()
+        done = caught_up if chosen.for_backlog else Event()
         freeze_modules()
         code = _run(spark, settings, source.topic_pattern, mirror, lease, stop, done, log) if lease.acquire(stop) else 0
     except ContractError as error:
@@ -116,10 +116,10 @@ def _run(
         .trigger(processingTime=TRIGGER)
         .start()
     )
-    alive, attendance = settings.state_dir / "alive", ExecutorWatch(spark)
-    while query.isActive and lease.held() and not stop.wait(POLL_SECONDS):
+    alive, executors = settings.state_dir / "alive", ExecutorWatch(spark)
+    while query.isActive and lease.is_held() and not stop.wait(POLL_SECONDS):
         alive.touch()
-        if attendance.none():
+        if executors.has_none():
             log.error("no_executors", seconds=ABSENT_SECONDS,
                       next="the same process anew; if that has none either, see infra/runbooks/lag-grows.md",
                       why="Spark's cluster has none to give, or doesn't know this application any more")  # fmt: skip

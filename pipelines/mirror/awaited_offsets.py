@@ -30,11 +30,11 @@ class AwaitedOffsets:
 
     def beyond(self, positions: Mapping[str, Mapping[int, int]]) -> Collection[str]:
         """Return the topics of which more is waited for than up to these positions (topic to partition to offset)."""
-        asked = [TopicPartition(topic, partition) for topic, by in positions.items() for partition in by]
-        if not asked:
+        partitions = [TopicPartition(topic, partition) for topic, by in positions.items() for partition in by]
+        if not partitions:
             return set()
         try:
-            found = ask(lambda: self._group.committed(asked, timeout=ANSWER_SECONDS))
+            found = ask(lambda: self._group.committed(partitions, timeout=ANSWER_SECONDS))
         except KafkaException:
             return set()
         return {at.topic for at in found if at.offset > positions[at.topic][at.partition]}

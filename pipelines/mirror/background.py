@@ -30,7 +30,7 @@ class BackgroundTables:
         self._sessions: SimpleQueue[SparkSession] = SimpleQueue()
         for _ in range(PARALLEL_TABLES):
             self._sessions.put(spark.newSession())
-        self._pool = ThreadPoolExecutor(PARALLEL_TABLES, thread_name_prefix="aside")
+        self._pool = ThreadPoolExecutor(PARALLEL_TABLES, thread_name_prefix="background")
         self._jobs: dict[str, _Job] = {}
 
     def start(self, topic: str, positions: Positions, job: Callable[[SparkSession], TopicOutcome]) -> None:

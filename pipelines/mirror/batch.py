@@ -66,14 +66,14 @@ class BatchMirror:
         self._offsets = OffsetLog(settings.checkpoint)
         self._waiting, self._resyncs = WaitingKeys(spark, vault), Resyncs(spark)
         self._known = Tables(spark, settings, source, specs, contracts, vault, self._limits, stop)
-        self._tables = self._known.met
+        self._tables = self._known.mirrors
         self._audited = {source.topic(table) for table, c in contracts.items() if c.blocking}
         self._intake = Intake(settings.kafka_bootstrap, self._tables, self._audited, self._waiting, self._limits)
         self._background = BackgroundTables(spark)
         # Tables whose schema has changed while they were under way.
-        self._untold: set[str] = set()
+        self._altered_in_background: set[str] = set()
         # What was left out of the last batch, though that, or one before it, had something for them.
-        self._left: set[str] = set()
+        self._left_out: set[str] = set()
         # Since the last batch that left time to spare there was more than a batch could take.
         self._late = False
         self._leaks, self._executors = Leaks(spark._jvm, log), Executors(spark, log)
@@ -94,22 +94,22 @@ class BatchMirror:
         offsets = sum(map(offset_count, ranges.values()))
         behind = offsets >= self._settings.max_offsets_per_trigger // 2
         planned = self._of_tables(ranges)
-        outcomes = self._ended(planned)
+        outcomes = self._background_outcomes(planned)
         altered = self._altered(ranges)
         states, reached = self._states(planned, altered, behind)
         steps = {topic: step(state) for topic, state in states.items()}
         taken = {t: self._from_its_ledger(t, planned[t]) for t, each in steps.items() if each.reads}
         looking = time.monotonic()
-        with self._intake.take(records, planned, taken) as brought:
+        with self._intake.take(records, planned, taken) as batch:
             profiled = time.monotonic()
-            due = {t for t in taken if steps[t] is Step.MIRROR or brought.seen(t).rows}
+            due = {t for t in taken if steps[t] is Step.MIRROR or batch.profile(t).rows}
             # What holds a table may be a change that it was told of before, and no row.
             told_of = altered | self._holds.all().keys()
             for t in due & self._audited:
-                self._start_in_background(brought, t, taken[t], number, t in told_of)
+                self._start_in_background(batch, t, taken[t], number, t in told_of)
             jobs = {
                 t: self._pool.submit(
-                    self._one, brought.of(t, taken[t]), brought.seen(t), taken[t], number, t in told_of
+                    self._mirror_one, batch.of(t, taken[t]), batch.profile(t), taken[t], number, t in told_of
                 )
                 for t in due - self._audited
             }
@@ -117,7 +117,7 @@ class BatchMirror:
             for topic in (t for t, each in steps.items() if t not in due and each in (Step.IDLE, Step.READ)):
                 self._tables[topic].pass_over(taken.get(topic, planned[topic]))
         waiting = {t: reached[t] for t, each in steps.items() if each is Step.WAIT} | self._background.busy()
-        self._left = set(waiting)
+        self._left_out = set(waiting)
         ends = {topic: {partition: end for partition, (_, end) in by.items()} for topic, by in ranges.items()}
         self._publisher.publish(progress_offsets(ends, self._holds.all(), waiting))
         if any(outcome.rows or outcome.reread or outcome.schema_changes or outcome.swept for outcome in outcomes):
@@ -127,24 +127,24 @@ class BatchMirror:
         # What is under way comes in its own time.
         pause = self._pace.end(bool(committed), waiting.keys() - self._background.busy().keys(), behind)
         idle = not committed and not waiting
-        spare = not behind and bool(pause or idle)
-        arrived, self._late = self._late and spare, (self._late or behind) and not spare
-        self._rest(number, committed, pause, idle, arrived)
-        if spare:
+        has_time = not behind and bool(pause or idle)
+        caught_up, self._late = self._late and has_time, (self._late or behind) and not has_time
+        self._pause(number, committed, pause, idle, caught_up)
+        if has_time:
             self._caught_up.set()
 
-    def _rest(self, number: int, committed: list[str], pause: float, idle: bool, arrived: bool) -> None:
+    def _pause(self, number: int, committed: list[str], pause: float, idle: bool, caught_up: bool) -> None:
         """Wait until the next batch is due, and keep the tables in order meanwhile.
 
-        ``arrived``: it is the first one that leaves time to spare after a backlog.
+        ``caught_up``: it is the first one that leaves time to spare after a backlog.
         """
         now = time.monotonic()
-        self._leaks.let_go()
+        self._leaks.clear()
         for topic in committed:
             self._maintenance.committed(topic)
         busy = self._background.busy()
-        free = {t: mirror for t, mirror in self._tables.items() if t not in busy and not self._holds.held(t)}
-        self._maintenance.run(free, number, now + (IDLE_SECONDS if idle else pause), arrived)
+        free = {t: mirror for t, mirror in self._tables.items() if t not in busy and not self._holds.is_held(t)}
+        self._maintenance.run(free, number, now + (IDLE_SECONDS if idle else pause), caught_up)
         if not busy and (pause or idle):
             self._executors.renew()
         self._stop.wait(max(0.0, now + pause - time.monotonic()))
@@ -157,36 +157,36 @@ class BatchMirror:
         # Both look, whatever the first one says.
         decided = any([self._waiting.refresh(), self._resyncs.refresh()])
         came = {topic for topic, by in planned.items() if non_empty(by)}
-        pending = (came | self._left) & planned.keys() - busy.keys()
-        reached = {} if behind else self._patient(pending)
+        pending = (came | self._left_out) & planned.keys() - busy.keys()
+        reached = {} if behind else self._able_to_wait(pending)
         states = {
             t: TableState(
-                met=t in self._tables,
+                known=t in self._tables,
                 busy=t in busy,
-                held=self._holds.held(t),
+                held=self._holds.is_held(t),
                 due=self._holds.due(t),
                 news=decided or t in altered,
                 awaits=t in self._tables and self._tables[t].awaits(),
-                left=t in self._left,
-                came=t in came,
+                left_out=t in self._left_out,
+                has_offsets=t in came,
                 can_wait=t in reached,
             )
             for t in planned
         }
         return states, reached
 
-    def _patient(self, pending: Iterable[str]) -> dict[str, Positions]:
+    def _able_to_wait(self, pending: Iterable[str]) -> dict[str, Positions]:
         """Return the tables for which something has come that can do without it for another batch: how far they are."""
-        patient = [topic for topic in pending if self._pace.can_wait(topic) and not self._holds.held(topic)]
+        patient = [topic for topic in pending if self._pace.can_wait(topic) and not self._holds.is_held(topic)]
         reached = {topic: positions for topic in patient if (positions := self._tables[topic].reached) is not None}
         beyond = self._awaited.beyond(reached)
         return {topic: positions for topic, positions in reached.items() if topic not in beyond}
 
     def _from_its_ledger(self, topic: str, planned: Ranges) -> Ranges:
         """Return ``planned``, with what the table was left out of, unless it is new or held."""
-        if topic not in self._tables or self._holds.held(topic):
+        if topic not in self._tables or self._holds.is_held(topic):
             return planned
-        return self._tables[topic].from_here(planned)
+        return self._tables[topic].from_ledger(planned)
 
     def _outcomes(self, jobs: Mapping[str, Future[TopicOutcome]]) -> list[TopicOutcome]:
         """Return what became of every table; those that can't go on are held.
@@ -197,34 +197,34 @@ class BatchMirror:
         failed = {topic: error for topic, job in jobs.items() if (error := job.exception()) is not None}
         shared = [error for error in failed.values() if isinstance(error, (RetryBatch, Stopping))]
         unexpected = [error for error in failed.values() if not isinstance(error, StopPipeline)]
-        everything = len(failed) == len(jobs) and not any(self._holds.held(topic) for topic in failed)
+        everything = len(failed) == len(jobs) and not any(self._holds.is_held(topic) for topic in failed)
         if shared or (unexpected and everything):
             raise (shared or unexpected)[0]
         for topic in jobs:
-            self._settled(topic, failed.get(topic))
-        return [self._warned(job.result()) for topic, job in jobs.items() if topic not in failed]
+            self._hold_or_release(topic, failed.get(topic))
+        return [self._log_warnings(job.result()) for topic, job in jobs.items() if topic not in failed]
 
-    def _ended(self, planned: Mapping[str, Ranges]) -> list[TopicOutcome]:
+    def _background_outcomes(self, planned: Mapping[str, Ranges]) -> list[TopicOutcome]:
         """Return what became of the tables that were mirrored in the background, each of which fails alone."""
         outcomes = []
         for topic, job in self._background.finished().items():
             error, reached = job.exception(), self._tables[topic].reached
-            self._settled(topic, error)
+            self._hold_or_release(topic, error)
             if error is not None:
                 continue
             if reached is not None and not Ledger(dict(reached)).skipped(planned.get(topic, {})):
-                self._left.discard(topic)
-            outcomes.append(self._warned(job.result()))
+                self._left_out.discard(topic)
+            outcomes.append(self._log_warnings(job.result()))
         return outcomes
 
-    def _warned(self, outcome: TopicOutcome) -> TopicOutcome:
+    def _log_warnings(self, outcome: TopicOutcome) -> TopicOutcome:
         if outcome.layout_refused:
             self._log.warning("layout_refused", topic=outcome.topic, why=outcome.layout_refused)
         for promise, why in outcome.not_enforced.items():
             self._log.warning("not_enforced", topic=outcome.topic, promise=promise, why=why)
         return outcome
 
-    def _settled(self, topic: str, error: BaseException | None) -> None:
+    def _hold_or_release(self, topic: str, error: BaseException | None) -> None:
         """Release a table that goes on, or hold one that failed."""
         if error is not None:
             self._hold(topic, error)
@@ -235,8 +235,8 @@ class BatchMirror:
         with self._session() as session:
             positions = self._tables[topic].positions(session)
         if self._holds.put(topic, error, positions):
-            told = {} if isinstance(error, StopPipeline) else {"exc_info": error}
-            self._log.error("table_held", topic=topic, reason=self._holds.all()[topic].reason, **told)
+            details = {} if isinstance(error, StopPipeline) else {"exc_info": error}
+            self._log.error("table_held", topic=topic, reason=self._holds.all()[topic].reason, **details)
 
     def _of_tables(self, every: Mapping[str, Ranges]) -> dict[str, Ranges]:
         """Return the ranges of tables, of ``every`` topic's in the batch. A topic that has nothing yet is left out."""
@@ -252,36 +252,38 @@ class BatchMirror:
 
         The log is asked at first of all, then when a batch has some of it. Tables that are under way are told later.
         """
-        altered, self._untold = self._untold, set()
+        altered, self._altered_in_background = self._altered_in_background, set()
         if not self._tables or non_empty(ranges.get(self._source.schema_topic, {})):
             altered |= {self._source.topic(table) for table in self._source.schema_log.news()}
-        self._untold = altered & self._background.busy().keys()
+        self._altered_in_background = altered & self._background.busy().keys()
         return altered
 
     def _start_in_background(
-        self, brought: BatchRecords, topic: str, planned: Ranges, number: int, altered: bool
+        self, batch: BatchRecords, topic: str, planned: Ranges, number: int, altered: bool
     ) -> None:
         """Mirror a table beside the batches: it reads its records by itself, for the batch's are gone once it ends."""
-        mirror, seen, offsets = self._mirror_of(topic), brought.seen(topic), offset_count(planned)
+        mirror, profile, offsets = self._mirror_of(topic), batch.profile(topic), offset_count(planned)
 
         def alone(session: SparkSession) -> TopicOutcome:
             with cached(
-                coalesced(brought.alone(topic, planned), offsets, self._limits), offsets, self._limits
+                coalesced(batch.alone(topic, planned), offsets, self._limits), offsets, self._limits
             ) as records:
-                outcome = TopicOutcome(topic, rows=seen.rows)
-                return mirror.mirror(TopicBatch(records, seen, planned, number, session, outcome), altered)
+                outcome = TopicOutcome(topic, rows=profile.rows)
+                return mirror.mirror(TopicBatch(records, profile, planned, number, session, outcome), altered)
 
         with self._session() as session:
             self._background.start(topic, mirror.positions(session), alone)
 
-    def _one(self, raw: DataFrame, seen: TopicProfile, planned: Ranges, number: int, altered: bool) -> TopicOutcome:
-        mirror = self._mirror_of(seen.topic)
+    def _mirror_one(
+        self, raw: DataFrame, profile: TopicProfile, planned: Ranges, number: int, altered: bool
+    ) -> TopicOutcome:
+        mirror = self._mirror_of(profile.topic)
         with self._session() as session:
-            outcome = TopicOutcome(seen.topic, rows=seen.rows)
-            return mirror.mirror(TopicBatch(raw, seen, planned, number, session, outcome), altered)
+            outcome = TopicOutcome(profile.topic, rows=profile.rows)
+            return mirror.mirror(TopicBatch(raw, profile, planned, number, session, outcome), altered)
 
     def _mirror_of(self, name: str) -> TableMirror:
-        return self._known.meet(name, self._pace, self._letters, self._waiting, self._resyncs)
+        return self._known.mirror_of(name, self._pace, self._letters, self._waiting, self._resyncs)
 
     @contextmanager
     def _session(self) -> Iterator[SparkSession]:

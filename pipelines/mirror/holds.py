@@ -51,7 +51,7 @@ class Holds:
         with self._lock:
             return self._held.pop(topic, None) is not None
 
-    def held(self, topic: str) -> bool:
+    def is_held(self, topic: str) -> bool:
         """Return whether the table is held."""
         with self._lock:
             return topic in self._held

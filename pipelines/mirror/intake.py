@@ -31,7 +31,7 @@ class BatchRecords:
     kafka_bootstrap: str
     limits: Limits
 
-    def seen(self, topic: str) -> TopicProfile:
+    def profile(self, topic: str) -> TopicProfile:
         """Return what the topic's records hold."""
         return self.topics.get(topic) or TopicProfile(topic)
 
@@ -68,23 +68,23 @@ class Intake:
 
     @contextmanager
     def take(
-        self, records: DataFrame, planned: Mapping[str, Ranges], taken: Mapping[str, Ranges]
+        self, records: DataFrame, planned: Mapping[str, Ranges], by_topic: Mapping[str, Ranges]
     ) -> Iterator[BatchRecords]:
-        """Give what these ranges bring to the topics that are ``taken``, cached for the block if it is little.
+        """Give what the ranges ``by_topic`` bring, cached for the block if it is little.
 
         ``records``: those of all ranges that were ``planned``, which are read if nothing else is due.
         """
-        wanted = _non_empty_topics(taken)
-        offsets = sum(map(offset_count, wanted.values()))
-        expected = self._expected(taken)
-        rest = {topic: by for topic, by in wanted.items() if topic not in expected}
-        as_planned = not wanted or wanted == _non_empty_topics(planned)
-        reading = coalesced(records if as_planned else self._again(records, wanted), offsets, self._limits)
+        due = _non_empty_topics(by_topic)
+        offsets = sum(map(offset_count, due.values()))
+        expected = self._expected(by_topic)
+        rest = {topic: by for topic, by in due.items() if topic not in expected}
+        as_planned = not due or due == _non_empty_topics(planned)
+        reading = coalesced(records if as_planned else self._read_again(records, due), offsets, self._limits)
         # What a single table reads once needn't be kept.
         with (
             nullcontext(reading) if len(expected) == 1 and not rest else cached(reading, offsets, self._limits) as batch
         ):
-            topics = expected | (self._looked_at(batch, offsets, rest) if rest else {})
+            topics = expected | (self._profile(batch, offsets, rest) if rest else {})
             yield BatchRecords(batch, offsets, topics, self._kafka_bootstrap, self._limits)
 
     def _expected(self, planned: Mapping[str, Ranges]) -> dict[str, TopicProfile]:
@@ -92,30 +92,30 @@ class Intake:
         likely = self._tables.keys() & planned.keys() - self._audited
         # Of letters that are open it is asked which of the records wait behind them.
         found = {t: self._tables[t].expects(planned[t]) for t in likely if self._waiting.of(t) is None}
-        return {topic: seen for topic, seen in found.items() if seen is not None}
+        return {topic: profile for topic, profile in found.items() if profile is not None}
 
-    def _looked_at(self, batch: DataFrame, offsets: int, ranges: Mapping[str, Ranges]) -> dict[str, TopicProfile]:
+    def _profile(self, batch: DataFrame, offsets: int, ranges: Mapping[str, Ranges]) -> dict[str, TopicProfile]:
         """Profile these ranges of the batch.
 
         Of a topic that has many records, most likely all alike, few are looked at.
         """
         if offsets <= self._limits.cached_offsets:
             return profile_records(batch.where(F.col("topic").isin(*ranges)))
-        tried = {
+        large = {
             t: by
             for t, by in ranges.items()
             if offset_count(by) > self._limits.cached_offsets and t not in self._audited
         }
-        seen: dict[str, TopicProfile] = {}
-        if tried:
-            parts = ({t: part(by) for t, by in tried.items()} for part in (beginning, ending))
-            sampled = profile_records(reduce(DataFrame.unionByName, (self._again(batch, by) for by in parts)))
-            guessed = {t: expected_profile(sampled.get(t), by) for t, by in tried.items()}
-            seen = {topic: found for topic, found in guessed.items() if found is not None}
-        left = {topic: by for topic, by in ranges.items() if topic not in seen}
-        return seen | (profile_records(self._again(batch, left)) if left else {})
+        profiles: dict[str, TopicProfile] = {}
+        if large:
+            parts = ({t: part(by) for t, by in large.items()} for part in (beginning, ending))
+            sampled = profile_records(reduce(DataFrame.unionByName, (self._read_again(batch, by) for by in parts)))
+            expected = {t: expected_profile(sampled.get(t), by) for t, by in large.items()}
+            profiles = {topic: found for topic, found in expected.items() if found is not None}
+        left = {topic: by for topic, by in ranges.items() if topic not in profiles}
+        return profiles | (profile_records(self._read_again(batch, left)) if left else {})
 
-    def _again(self, batch: DataFrame, ranges: Mapping[str, Ranges]) -> DataFrame:
+    def _read_again(self, batch: DataFrame, ranges: Mapping[str, Ranges]) -> DataFrame:
         return _read(batch, ranges, self._kafka_bootstrap)
 
 

@@ -25,13 +25,13 @@ QUICK_COMPILER = "-XX:TieredStopAtLevel=1"
 class JitChoice:
     """The choice of compilers.
 
-    ``java_options``: of the driver; ``backlog``: offsets between where the stream goes on and the end; ``high``:
+    ``java_options``: of the driver; ``backlog``: offsets between where the stream goes on and the end; ``for_backlog``:
     whether the options are those for a backlog, and shall be changed once there is none.
     """
 
     java_options: str
     backlog: int
-    high: bool
+    for_backlog: bool
 
 
 def choose_jit(settings: MirrorSettings, topic_pattern: str) -> JitChoice:
@@ -44,8 +44,8 @@ def choose_jit(settings: MirrorSettings, topic_pattern: str) -> JitChoice:
     found = backlog(next_offsets, topic_pattern, settings.kafka_bootstrap)
     local = settings.spark_master.startswith("local")
     if local and QUICK_COMPILER in options and found > BATCHES * settings.max_offsets_per_trigger:
-        return JitChoice(options.replace(QUICK_COMPILER, BOTH_COMPILERS), found, high=True)
-    return JitChoice(options, found, high=False)
+        return JitChoice(options.replace(QUICK_COMPILER, BOTH_COMPILERS), found, for_backlog=True)
+    return JitChoice(options, found, for_backlog=False)
 
 
 def restart_process(environment: Mapping[str, str]) -> NoReturn:

@@ -25,10 +25,10 @@ class Pace:
         self._freshness: dict[str, float] = {}
         # Since when a table may have changes that it hasn't: the beginning of the last batch that left it none.
         self._since: dict[str, float] = {}
-        self._took: list[float] = []
+        self._durations: list[float] = []
         self._began = clock()
 
-    def know(self, topic: str, freshness: float) -> None:
+    def add(self, topic: str, freshness: float) -> None:
         """Note a table, and the freshness that is required of it."""
         self._freshness[topic] = freshness
 
@@ -40,8 +40,8 @@ class Pace:
         """Return whether a table's changes may be left out of this batch, because the next one is in time for them."""
         if topic not in self._since:
             return False
-        following = self._began + self._room(min([self._default, *self._freshness.values()]))
-        return following < self._since[topic] + self._room(self._freshness[topic])
+        following = self._began + self._interval(min([self._default, *self._freshness.values()]))
+        return following < self._since[topic] + self._interval(self._freshness[topic])
 
     def end(self, committed: bool, waiting: Collection[str], behind: bool) -> float:
         """Return how long to wait after the batch, in seconds.
@@ -53,14 +53,14 @@ class Pace:
         """
         now = self._clock()
         if committed:
-            self._took = [*self._took, now - self._began][-BATCHES_REMEMBERED:]
+            self._durations = [*self._durations, now - self._began][-BATCHES_REMEMBERED:]
         self._since.update(dict.fromkeys(self._freshness.keys() - waiting, self._began))
         if behind or not (committed or waiting):
             return 0.0
-        following = [self._since[topic] + self._room(asked) for topic, asked in self._freshness.items()]
-        return max(0.0, min([self._began + self._room(self._default), *following]) - now)
+        following = [self._since[topic] + self._interval(freshness) for topic, freshness in self._freshness.items()]
+        return max(0.0, min([self._began + self._interval(self._default), *following]) - now)
 
-    def _room(self, freshness: float) -> float:
+    def _interval(self, freshness: float) -> float:
         """Return the time from the beginning of one batch to that of the next, at most."""
-        slowest = sorted(self._took)[-1 - SLOWEST_IGNORED :]
+        slowest = sorted(self._durations)[-1 - SLOWEST_IGNORED :]
         return max(0.0, freshness - UPSTREAM_SECONDS - min(slowest, default=0.0))

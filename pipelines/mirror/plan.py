@@ -24,21 +24,21 @@ class Step(Enum):
 class TableState:
     """The state of a table when a batch begins.
 
-    ``met``: this process has mirrored it before. ``busy``: it is under way beside the batches. ``held``: it can't go
+    ``known``: this process has mirrored it before. ``busy``: it is under way beside the batches. ``held``: it can't go
     on; ``due``: and it is time to try again. ``news``: its schema has changed, or somebody has decided about its dead
-    letters. ``awaits``: a resync has something left to do. ``left``: an earlier batch had something for it and left it
-    out. ``came``: the batch has offsets of its topic. ``can_wait``: it is fresh enough to be left out of this batch,
-    and nobody waits for it.
+    letters. ``awaits``: a resync has something left to do. ``left_out``: an earlier batch had something for it and left
+    it out. ``has_offsets``: the batch has offsets of its topic. ``can_wait``: it is fresh enough to be left out of this
+    batch, and nobody waits for it.
     """
 
-    met: bool = True
+    known: bool = True
     busy: bool = False
     held: bool = False
     due: bool = False
     news: bool = False
     awaits: bool = False
-    left: bool = False
-    came: bool = False
+    left_out: bool = False
+    has_offsets: bool = False
     can_wait: bool = False
 
 
@@ -46,13 +46,13 @@ def step(state: TableState) -> Step:
     """Decide what a batch does with a table."""
     if state.busy:
         return Step.BUSY
-    called = state.due if state.held else state.awaits or not state.met
-    if called or state.news:
+    is_due = state.due if state.held else state.awaits or not state.known
+    if is_due or state.news:
         return Step.MIRROR
     if state.held:
         return Step.HELD
-    if not (state.left or state.came):
+    if not (state.left_out or state.has_offsets):
         return Step.IDLE
     if state.can_wait:
         return Step.WAIT
-    return Step.MIRROR if state.left else Step.READ
+    return Step.MIRROR if state.left_out else Step.READ

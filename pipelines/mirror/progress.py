@@ -22,7 +22,7 @@ METADATA_CHARACTERS = 1000
 
 
 def progress_offsets(
-    end_offsets: EndOffsets, held: Mapping[str, Hold], waiting: Mapping[str, Mapping[int, int]] | None = None
+    end_offsets: EndOffsets, holds: Mapping[str, Hold], waiting: Mapping[str, Mapping[int, int]] | None = None
 ) -> ProgressOffsets:
     """Return topic and partition to the offset to publish and its metadata.
 
@@ -30,9 +30,9 @@ def progress_offsets(
     are), topic to partition to the offset after the last.
     """
     positions: ProgressOffsets = {}
-    left_out = {**(waiting or {}), **{topic: hold.positions for topic, hold in held.items()}}
+    left_out = {**(waiting or {}), **{topic: hold.positions for topic, hold in holds.items()}}
     for topic, by_partition in end_offsets.items():
-        why = held[topic].reason[:METADATA_CHARACTERS] if topic in held else ""
+        why = holds[topic].reason[:METADATA_CHARACTERS] if topic in holds else ""
         for partition, end in by_partition.items():
             reached = min(end, left_out[topic].get(partition, 0)) if topic in left_out else end
             positions[topic, partition] = (reached, why)

@@ -25,7 +25,7 @@ PIPELINE = "mirror"
 class Tables:
     """The mirrors of all tables, and what they have in common.
 
-    ``met``: topic to its mirror, of those that have been met.
+    ``mirrors``: topic to its mirror, of those that have been met.
     """
 
     def __init__(
@@ -42,18 +42,18 @@ class Tables:
         self._spark, self._settings, self._source, self._specs = spark, settings, source, specs
         self._contracts, self._vault, self._limits, self._stop = contracts, vault, limits, stop
         self._records = TopicReader(settings.kafka_bootstrap, settings.max_offsets_per_trigger)
-        self.met: dict[str, TableMirror] = {}
+        self.mirrors: dict[str, TableMirror] = {}
 
-    def meet(
+    def mirror_of(
         self, name: str, pace: Pace, letters: LetterStore, waiting: WaitingLookup, resyncs: ResyncLookup
     ) -> TableMirror:
         """Return the mirror of a topic, made if it is met for the first time. Raises RetryBatch."""
-        if name not in self.met:
+        if name not in self.mirrors:
             topic = Topic(name, self._source, self._records)
             contract = self._contracts.get(topic.table)
             audit = None
             if contract is not None and contract.blocking:
-                audit = AuditBranch(self._spark, contract, self._settle)
+                audit = AuditBranch(self._spark, contract, self._await_others)
             rules = Rules(
                 self._settings.source_name,
                 PIPELINE,
@@ -65,10 +65,10 @@ class Tables:
                 self._vault,
                 self._limits,
             )
-            pace.know(name, self._specs.freshness(*topic.table))
-            self.met[name] = TableMirror(topic, rules, letters, waiting, resyncs)
-        return self.met[name]
+            pace.add(name, self._specs.freshness(*topic.table))
+            self.mirrors[name] = TableMirror(topic, rules, letters, waiting, resyncs)
+        return self.mirrors[name]
 
-    def _settle(self) -> None:
+    def _await_others(self) -> None:
         """Let other tables come as far as one that is audited: two commits' time."""
         self._stop.wait(2 * self._specs.default_freshness)

@@ -108,7 +108,7 @@ class ProtectedColumns:
         return tuple(self._column(column) for column in columns)
 
     def shape(self, shape: TableShape) -> TableShape:
-        """Return the shape of change rows once :meth:`on` has made them."""
+        """Return the shape of change rows once :meth:`protect` has made them."""
         return replace(shape, columns=self.columns(shape.columns)) if self._how else shape
 
     def _column(self, column: SourceColumn) -> SourceColumn:
@@ -122,7 +122,7 @@ class ProtectedColumns:
     def _type(self, name: str, iceberg: Any) -> Any:
         return iceberg if self._how.get(name) in (None, "drop") else "string"
 
-    def on(self, rows: DataFrame, shape: TableShape) -> DataFrame:
+    def protect(self, rows: DataFrame, shape: TableShape) -> DataFrame:
         """Return change rows (of :mod:`pipelines.changes.admit`) with their values protected.
 
         ``shape``: the rows' shape before that.
@@ -139,8 +139,10 @@ class ProtectedColumns:
             value = F.col(image).getField(column.name)
             if column.name in self._how:
                 # What stands for a value that was left out is no value.
-                held = F.when(~F.col("unavailable").getField(column.name), value) if column.name in missing else value
-                value = self._value(column, held)
+                value_or_null = (
+                    F.when(~F.col("unavailable").getField(column.name), value) if column.name in missing else value
+                )
+                value = self._value(column, value_or_null)
             fields.append(value.alias(column.name))
         return F.when(F.col(image).isNotNull(), F.struct(*fields))
 
@@ -157,7 +159,7 @@ class ProtectedColumns:
         made = [replace(c, to=self._type(c.column, c.to)) if c.kind in ("add", "replace") else c for c in found]
         return [c for c in made if not (c.kind == "widen" and self._type(c.column, c.to) != c.to)]
 
-    def told(self, found: Sequence[Change]) -> list[Change]:
+    def hide_values(self, found: Sequence[Change]) -> list[Change]:
         """Return changes as they may be reported: without what older rows show in a protected column."""
         hidden = [c.missing is not None and c.column in self._how for c in found]
         return [replace(c, missing=Default("(protected)")) if h else c for c, h in zip(found, hidden, strict=True)]
@@ -171,12 +173,12 @@ class ProtectedColumns:
         (found,) = self._vault.row.select(made).collect()[0]
         return None if found is None else literal(found)
 
-    def properties(self, properties: Mapping[str, str], columns: Mapping[str, Any]) -> dict[str, str]:
+    def properties(self, properties: Mapping[str, str], types: Mapping[str, Any]) -> dict[str, str]:
         """Return the properties to write into a table that is to have these columns.
 
-        ``properties``: those that it has. ``columns``: name to the source's type.
+        ``properties``: those that it has. ``types``: name to the source's type.
         """
-        return protection_property(properties, {name: self.entry(name, kind) for name, kind in columns.items()})
+        return protection_property(properties, {name: self.entry(name, kind) for name, kind in types.items()})
 
     def check_same(self, table: str, properties: Mapping[str, str], kept: Mapping[str, str]) -> None:
         """Raise StopPipeline if rows of a table have a column otherwise than it shall be.
@@ -198,10 +200,12 @@ class ProtectedColumns:
         return seal(letters, self._vault) if self._how and self._vault is not None else letters
 
 
-def protection_property(properties: Mapping[str, str], wanted: Mapping[str, ColumnProtection | None]) -> dict[str, str]:
+def protection_property(
+    properties: Mapping[str, str], columns: Mapping[str, ColumnProtection | None]
+) -> dict[str, str]:
     """Return the properties to write into a table with these ``properties`` that is to have columns protected so."""
-    said = json.dumps({name: asdict(entry) for name, entry in wanted.items() if entry is not None})
-    return {} if properties.get(PROTECTED, "{}") == said else {PROTECTED: said}
+    text = json.dumps({name: asdict(entry) for name, entry in columns.items() if entry is not None})
+    return {} if properties.get(PROTECTED, "{}") == text else {PROTECTED: text}
 
 
 def column_protections(properties: Mapping[str, str]) -> dict[str, ColumnProtection]:

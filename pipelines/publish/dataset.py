@@ -37,11 +37,11 @@ class Dataset(Shown):
                 f"{'.'.join(self.name)} has columns that take a key, and there is none: set PROTECTION_KEY in .env"
             )
         has = table.column_types
-        said = [
+        parts = [
             table.uuid, [[name, has.get(name), how] for name, how in self.audience.columns.items()],
             self.audience.rows, vault.keys.fingerprint if keyed and vault else None, table.properties.get(PURGED),
         ]  # fmt: skip
-        return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:16]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
     def comments(self, table: LakeTable) -> dict[str, str | None]:
         """Return column to what is said of it."""

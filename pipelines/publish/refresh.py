@@ -68,21 +68,21 @@ class Refresher:
             if reached == table.snapshot_id:
                 return None
             if reached is not None and _only_changes(table, reached):
-                self._bring(dataset, table, has)
+                self._merge(dataset, table, has)
                 self._tidy(has)
                 return RefreshResult(table.snapshot_id, False, time.monotonic() - began)
-        self._make(dataset, table, definition)
+        self._create(dataset, table, definition)
         return RefreshResult(table.snapshot_id, True, time.monotonic() - began)
 
-    def _make(self, dataset: Dataset, table: LakeTable, definition: str) -> None:
+    def _create(self, dataset: Dataset, table: LakeTable, definition: str) -> None:
         """Make the dataset anew, in one commit, and leave nothing of what it was.
 
         Readers have it as it was until the commit.
         """
         namespace, name = dataset.name
         self.spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {quote_path((CATALOG, namespace))}")
-        said = {**TABLE_PROPERTIES, **dataset.properties(definition, table)}
-        properties = ", ".join(f"{literal(key)} = {literal(value)}" for key, value in said.items())
+        table_properties = {**TABLE_PROPERTIES, **dataset.properties(definition, table)}
+        properties = ", ".join(f"{literal(key)} = {literal(value)}" for key, value in table_properties.items())
         location = "" if self.root is None else f"LOCATION {literal(dataset.location(self.root))} "
         commit(
             self.spark,
@@ -95,7 +95,7 @@ class Refresher:
         made.alter([partial(comment, comments=dataset.comments(table))], {})
         expire(self.spark, made, _ago(timedelta()), 1)
 
-    def _bring(self, dataset: Dataset, table: LakeTable, has: LakeTable) -> None:
+    def _merge(self, dataset: Dataset, table: LakeTable, has: LakeTable) -> None:
         columns = [quote(column) for column in (*dataset.columns(table), *TECHNICAL)]
         same = " AND ".join(f"t.{quote(column)} = c.{quote(column)}" for column in RECORD)
         values = ", ".join(f"c.{column}" for column in columns)
@@ -133,9 +133,9 @@ def published_snapshot(has: LakeTable) -> int | None:
     )
 
 
-def _ago(kept: timedelta) -> int:
+def _ago(age: timedelta) -> int:
     """Return the time so long ago, in milliseconds since 1970."""
-    return round((datetime.now(UTC) - kept).timestamp() * 1000)
+    return round((datetime.now(UTC) - age).timestamp() * 1000)
 
 
 def _summary(table: LakeTable) -> dict[str, str]:

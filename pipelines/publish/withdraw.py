@@ -22,13 +22,13 @@ def withdraw(catalog: Catalog, source: str, shown: Iterable[Shown]) -> Iterator[
 
     Raises what PyIceberg and requests raise.
     """
-    kept = {dataset.name for dataset in shown}
+    names = {dataset.name for dataset in shown}
     for namespace, *_ in catalog.list_namespaces():
         # ``<role>_<source>``, or the same and the source's schema.
         if f"_{source}_" not in f"{namespace}_":
             continue
         for identifier in catalog.list_tables(namespace):
-            if identifier in kept:
+            if identifier in names:
                 continue
             try:
                 if PUBLISHED_OF in catalog.load_table(identifier).properties:

@@ -65,7 +65,7 @@ def main() -> int:
             alive.touch()
             if _refresh(refresher, dataset, trouble, log):
                 changed = time.monotonic()
-        leaks.let_go()
+        leaks.clear()
     spark.stop()
     leave(NOT_ALL if trouble else 0)
 

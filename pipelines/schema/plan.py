@@ -144,30 +144,30 @@ def _agrees(shape: TableShape, version: Version) -> bool:
     return all(kind is None or printed(kind.iceberg) == printed(column.type.iceberg) for column, kind in kinds)
 
 
-def schema_changes(applied: AppliedSchema, wanted: TargetSchema) -> list[Change]:
-    """Return the changes that make a table ``wanted``, in an order in which they can be made."""
-    if wanted.attributes is None or applied.attributes is None:
-        now = {name: name for name in applied.types if name in wanted.types}
+def schema_changes(applied: AppliedSchema, target: TargetSchema) -> list[Change]:
+    """Return the changes that bring a table to ``target``, in an order in which they can be made."""
+    if target.attributes is None or applied.attributes is None:
+        now = {name: name for name in applied.types if name in target.types}
         dropped: list[str] = []
     else:
-        now = {wanted.attributes[n]: old for n, old in applied.attributes.items() if n in wanted.attributes}
+        now = {target.attributes[n]: old for n, old in applied.attributes.items() if n in target.attributes}
         mine = set(applied.attributes.values())
-        dropped = [name for number, name in applied.attributes.items() if number not in wanted.attributes]
+        dropped = [name for number, name in applied.attributes.items() if number not in target.attributes]
         # What was added by its name alone, while the log had nothing of it, makes room for what the log says.
         dropped += [name for name in applied.types if name not in mine]
     found = [Change("drop", name) for name in dropped if name in applied.types]
     found += [Change("rename", old, name) for name, old in now.items() if name != old]
     for name, old in now.items():
-        was, kind = applied.types[old], wanted.types[name]
+        was, kind = applied.types[old], target.types[name]
         if was != printed(kind):
             found.append(Change("widen" if is_promoted(was, printed(kind)) else "replace", name, kind))
-    found += [Change("add", name, kind) for name, kind in wanted.types.items() if name not in now]
+    found += [Change("add", name, kind) for name, kind in target.types.items() if name not in now]
     return found
 
 
-def with_defaults(found: Sequence[Change], wanted: TargetSchema, versions: TableVersions) -> list[Change]:
+def with_defaults(found: Sequence[Change], target: TargetSchema, versions: TableVersions) -> list[Change]:
     """Return ``found``, the added columns with what older rows show in them."""
-    numbers = {name: number for number, name in (wanted.attributes or {}).items()}
+    numbers = {name: number for number, name in (target.attributes or {}).items()}
     full = []
     for change in found:
         first = versions.first_with(numbers.get(change.column, 0)) if change.kind == "add" else None

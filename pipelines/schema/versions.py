@@ -113,12 +113,12 @@ class TableVersions:
 
     def up_to(self, version: Version, included: bool) -> "TableVersions":
         """Return the table as it was known when ``version`` began, with it or without."""
-        kept = tuple(
+        versions = tuple(
             v
             for v in self.versions
             if v.log_position < version.log_position or (included and v.log_position == version.log_position)
         )
-        return TableVersions(kept, self.replaced_at)
+        return TableVersions(versions, self.replaced_at)
 
     def first_with(self, number: int) -> Version | None:
         """Return the first version that has the column."""

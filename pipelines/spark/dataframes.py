@@ -52,11 +52,11 @@ def keep_with_stats(frame: DataFrame, aggregates: Sequence[Column], few: bool) -
     Of ``few`` rows the job that keeps them computes the aggregates as well.
     """
     if not few:
-        kept = keep(frame)
-        return kept, kept.agg(*aggregates).collect()[0]
-    observed, told = observe(frame, aggregates)
-    kept = keep(observed, few)
-    return kept, told() or kept.agg(*aggregates).collect()[0]
+        stored = keep(frame)
+        return stored, stored.agg(*aggregates).collect()[0]
+    observed, result = observe(frame, aggregates)
+    stored = keep(observed, few)
+    return stored, result() or stored.agg(*aggregates).collect()[0]
 
 
 def observe(frame: DataFrame, aggregates: Sequence[Column]) -> tuple[DataFrame, Callable[[], Row | None]]:

@@ -48,16 +48,16 @@ class ExecutorWatch:
     def __init__(self, spark: SparkSession, seconds: float = ABSENT_SECONDS) -> None:
         self._context, self._seconds = spark.sparkContext._jsc.sc(), seconds
         self._local = bool(self._context.isLocal())
-        self._seen = self._looked = time.monotonic()
+        self._alive_at = self._looked_at = time.monotonic()
 
-    def none(self) -> bool:
+    def has_none(self) -> bool:
         """Return whether work has waited ``seconds`` and longer, and in all this time there was no executor."""
         now = time.monotonic()
-        if self._local or now - self._looked < LOOK_SECONDS:
+        if self._local or now - self._looked_at < LOOK_SECONDS:
             return False
-        self._looked = now
+        self._looked_at = now
         waits = len(self._context.statusTracker().getActiveStageIds()) > 0
         # The driver is one of them.
         if not waits or self._context.statusStore().executorList(True).size() > 1:
-            self._seen = now
-        return now - self._seen > self._seconds
+            self._alive_at = now
+        return now - self._alive_at > self._seconds

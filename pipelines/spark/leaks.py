@@ -59,13 +59,13 @@ class Leaks:
     @property
     def sizes(self) -> dict[str, int]:
         """Library to how much it has cached."""
-        return {library: int(kept.size()) for library, kept in self._maps.items()}
+        return {library: int(cache.size()) for library, cache in self._maps.items()}
 
-    def let_go(self) -> None:
+    def clear(self) -> None:
         """Clear the caches. What runs meanwhile has what it needs itself."""
-        for kept in self._maps.values():
+        for cache in self._maps.values():
             # Java's own method: what py4j has of that name takes the entries out one by one, by Java's equality.
-            JavaObject.__getattr__(kept, "clear")()
+            JavaObject.__getattr__(cache, "clear")()
         gc.collect()
 
 

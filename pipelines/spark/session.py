@@ -64,7 +64,7 @@ ENGINE_CONF = {
     # Every table has stages of its own, and compiling one again costs more than running it.
     "spark.sql.codegen.cache.maxEntries": "5000",
     # Spark writes a text of every plan for its UI: a megabyte for a wide table, and another one where a statement has a
-    # sieve as its parameter. So it has no lists of columns, and is cut.
+    # key filter as its parameter. So it has no lists of columns, and is cut.
     "spark.sql.ui.explainMode": "simple",
     "spark.sql.debug.maxToStringFields": "0",
     "spark.sql.maxPlanStringLength": "20000",
@@ -109,12 +109,14 @@ def start_session(settings: MirrorSettings, name: str, ui: bool = True, lasting:
     conf.set("spark.sql.shuffle.partitions", str(settings.shuffle_partitions))
     archived, log = _archive_options(settings.class_archive), Path("infra/spark/log4j2.properties").resolve()
     executor = (EXECUTOR_JAVA_OPTIONS, BOTH_COMPILERS, f"-Dlog4j2.configurationFile={log}")
-    for part, memory, options in (
+    for process, memory, options in (
         ("driver", settings.spark_driver_memory, f"{DRIVER_JAVA_OPTIONS} {settings.spark_java_options}"),
         ("executor", settings.spark_executor_memory, " ".join((*executor, settings.spark_executor_java_options))),
     ):
         heap = f"-Xms{memory} -XX:+AlwaysPreTouch" if lasting else ""
-        conf.set(f"spark.{part}.memory", memory).set(f"spark.{part}.extraJavaOptions", f"{options} {heap} {archived}")
+        conf.set(f"spark.{process}.memory", memory).set(
+            f"spark.{process}.extraJavaOptions", f"{options} {heap} {archived}"
+        )
     if settings.spark_executor_cores is not None:
         conf.set("spark.cores.max", str(settings.spark_executor_cores))
     conf.set("spark.driver.bindAddress", settings.spark_driver_bind)

@@ -104,8 +104,8 @@ class Specs:
         return self._tables.get(called) or TableSpec(table=called)
 
 
-def _merged(defaults: Model, said: Model) -> Model:
-    return defaults.model_copy(update={name: getattr(said, name) for name in said.model_fields_set})
+def _merged(defaults: Model, own: Model) -> Model:
+    return defaults.model_copy(update={name: getattr(own, name) for name in own.model_fields_set})
 
 
 def load_specs(directory: Path = DIRECTORY) -> Specs:

@@ -65,7 +65,7 @@ def test_a_lease_is_its_state_directorys(stack: Stack, tmp_path: Path) -> None:
     assert not Candidate(kafka, "elsewhere", tmp_path / "other").gets_it()
     again = Candidate(kafka, "elsewhere", tmp_path / "first")
     assert again.gets_it(), "as after a kill"
-    wait_until(lambda: not first.lease.held())
+    wait_until(lambda: not first.lease.is_held())
 
 
 def test_a_batch_ends_before_a_mirror_that_is_asked_to_stop(stack: Stack) -> None:

@@ -31,12 +31,12 @@ _ONE_AT_A_TIME = Lock()
 class AuditBranch:
     """The audit branch of one table.
 
-    ``spark``: the process's first session; ``settle``: lets other tables come as far as this one, for checks that look
-    at them.
+    ``spark``: the process's first session; ``await_others``: lets other tables come as far as this one, for checks that
+    look at them.
     """
 
-    def __init__(self, spark: SparkSession, contract: Contract, settle: Callable[[], None]) -> None:
-        self._spark, self._contract, self._settle = spark, contract, settle
+    def __init__(self, spark: SparkSession, contract: Contract, await_others: Callable[[], None]) -> None:
+        self._spark, self._contract, self._await_others = spark, contract, await_others
         # What was published last by this process.
         self._last: PreviousRun | None = None
 
@@ -63,7 +63,7 @@ class AuditBranch:
     def _check(self, table: LakeTable) -> None:
         record, name = Record(self._spark), f"{table.namespace}.{table.name}"
         last = self._last or record.last(name)
-        run = Checker(self._spark, self._settle).ask(table, self._contract, last)
+        run = Checker(self._spark, self._await_others).ask(table, self._contract, last)
         if run.success:
             self._last = run.last
             return

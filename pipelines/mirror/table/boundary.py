@@ -54,9 +54,9 @@ def _offsets(
     records: DataFrame, source: StreamSource, look_up: LookUp, topic: str, condition: Column
 ) -> dict[int, tuple[int, int]]:
     """Return partition to the first and the last offset of the records that meet ``condition``."""
-    seen = profile_records(records).get(topic)
+    profile = profile_records(records).get(topic)
     found: dict[int, tuple[int, int]] = {}
-    for shape, writers in look_up(seen).written if seen is not None else ():
+    for shape, writers in look_up(profile).written if profile is not None else ():
         chosen = source.decode(records, shape, writers, {}).where(condition)
         for row in (
             chosen.groupBy("partition").agg(F.min("offset").alias("first"), F.max("offset").alias("last")).collect()

@@ -71,14 +71,14 @@ class ResolvedBatch:
 class MeasuredBatch:
     """A resolved batch's change rows, persisted, and what they amount to.
 
-    ``seen``: what the batch holds; None: not what was expected of it.
+    ``profile``: what the batch holds; None: not what was expected of it.
     """
 
     resolved: ResolvedBatch
     rows: DataFrame
     stats: BatchStats
     request: StatsRequest
-    seen: TopicProfile | None
+    profile: TopicProfile | None
 
 
 class Commits:
@@ -96,7 +96,7 @@ class Commits:
         self._topic, self._rules, self._letters, self._waiting = topic, rules, letters, waiting
         self._ledger, self._protected = ledger, protected
         self._enforcement = Enforcement(rules.contract) if rules.contract else None
-        self._laid_out, self._recent_keys = False, RecentKeys()
+        self._layout_applied, self._recent_keys = False, RecentKeys()
         self.last: TopicProfile | None = None
 
     def make(self, batch: TopicBatch, resync: Resync | None) -> Needs | None:
@@ -104,7 +104,7 @@ class Commits:
 
         ``resync``: the newest one of the topic. Raises StopPipeline where the table can't follow its source.
         """
-        schemas = self._topic.schemas(batch.seen)
+        schemas = self._topic.schemas(batch.profile)
         if schemas.shape is None:
             self._reject_all(batch, schemas)
             return None
@@ -112,13 +112,13 @@ class Commits:
         if isinstance(resolved, SchemaNews):
             return resolved
         with self._measured(resolved) as measured:
-            if measured.seen is None:
+            if measured.profile is None:
                 return FreshLook()
-            batch = self._note(measured, measured.seen)
-            if needs := self._topic.lacking(batch, self._ledger.known, measured.stats, resolved.keys):
+            batch = self._note(measured, measured.profile)
+            if needs := self._topic.missing_records(batch, self._ledger.known, measured.stats, resolved.keys):
                 return needs
             self._commit(replace(measured, resolved=replace(resolved, batch=batch)), resync)
-        self.last = measured.seen
+        self.last = measured.profile
         return None
 
     def _resolve(self, batch: TopicBatch, schemas: Schemas, shape: TableShape) -> ResolvedBatch | SchemaNews:
@@ -127,9 +127,9 @@ class Commits:
         if batch.versions is not None:
             versions = batch.versions
         else:
-            if batch.seen.unkeyed and table is not None and is_keyed(table):
+            if batch.profile.unkeyed and table is not None and is_keyed(table):
                 self._topic.catch_up()
-            versions = self._topic.explained(batch.seen, shape)
+            versions = self._topic.explained(batch.profile, shape)
             if has_news(versions, self._ledger.followed):
                 return SchemaNews()
         has = applied_schema(table, versions) if table else None
@@ -149,25 +149,25 @@ class Commits:
         """Decode, admit and protect a batch's rows, and measure them; they are persisted within the block."""
         batch, shape, keys = resolved.batch, resolved.shape, resolved.keys
         with batch.outcome.stage("decode"):
-            raw, held = verified(batch.raw, batch.seen)
+            raw, confirm = verified(batch.raw, batch.profile)
             rows = decode_changes(raw, resolved.schemas, resolved.target, resolved.versions, self._topic.source)
             histogram = self._recent_keys.histogram(integer_keys(resolved.lake_shape, keys))
-            request = stats_request(batch.seen.rows, shape, keys, self._ledger.table, histogram, self._rules.limits)
+            request = stats_request(batch.profile.rows, shape, keys, self._ledger.table, histogram, self._rules.limits)
             waiting = self._waiting.of(self._topic.name)
             rows, stats = admit_changes(rows, batch, shape, keys, waiting, request, self._enforcement, self._protected)
-            seen = held()
+            profile = confirm()
         try:
-            yield MeasuredBatch(resolved, rows, stats, request, seen)
+            yield MeasuredBatch(resolved, rows, stats, request, profile)
         finally:
             release(rows)
 
-    def _note(self, measured: MeasuredBatch, seen: TopicProfile) -> TopicBatch:
+    def _note(self, measured: MeasuredBatch, profile: TopicProfile) -> TopicBatch:
         """Note what a batch turned out to hold."""
         resolved, batch = measured.resolved, measured.resolved.batch
         self._recent_keys.note(integer_keys(resolved.lake_shape, resolved.keys), measured.stats.bounds)
-        batch.outcome.rows += seen.rows - batch.seen.rows
-        batch.outcome.expected |= batch.seen.expected
-        return replace(batch, seen=seen)
+        batch.outcome.rows += profile.rows - batch.profile.rows
+        batch.outcome.expected |= batch.profile.expected
+        return replace(batch, profile=profile)
 
     def _commit(self, measured: MeasuredBatch, resync: Resync | None) -> None:
         """Commit measured rows: evolve the table, choose how to write, keep the dead letters, write with the ledger."""
@@ -181,11 +181,11 @@ class Commits:
             changes = self._evolve(measured, resync)
             with strategy.prepare(changes, self._rules.limits) as prepared:
                 self._keep_letters(batch, [*letters, *prepared.letters])
-                self._enter(batch, prepared.counts, prepared, changes.truncated, stats)
+                self._commit_entry(batch, prepared.counts, prepared, changes.truncated, stats)
             return
         self._keep_letters(batch, letters)
-        counts = Counts(dead_lettered=stats.dead, tombstones=batch.seen.tombstones, truncates=stats.truncates)
-        self._enter(batch, counts, None, stats.truncated, stats)
+        counts = Counts(dead_lettered=stats.dead, tombstones=batch.profile.tombstones, truncates=stats.truncates)
+        self._commit_entry(batch, counts, None, stats.truncated, stats)
 
     def _evolve(self, measured: MeasuredBatch, resync: Resync | None) -> MergeInput:
         """Create the table, or give it the columns of the changes; return the good rows, for that table."""
@@ -202,7 +202,7 @@ class Commits:
             table = self._ledger.table = self._ledger.table or self._create(resolved)
             changed = fit_columns(table, resolved.target, resolved.versions, resolved.schemas.shape, self._protected)
             batch.outcome.schema_changes += [str(change) for change in changed]
-            self._lay_out(table, batch.outcome, again=created or bool(changed))
+            self._apply_layout(table, batch.outcome, again=created or bool(changed))
             backfill(batch.session, table)
         known = self._ledger.known
         return MergeInput(
@@ -224,20 +224,20 @@ class Commits:
         table = create_table(lake, self._rules.source, resolved.shape, resolved.keys, self._protected)
         return table if self._rules.audit is None else self._rules.audit.begin(table)
 
-    def _lay_out(self, table: LakeTable, outcome: TopicOutcome, again: bool) -> None:
+    def _apply_layout(self, table: LakeTable, outcome: TopicOutcome, again: bool) -> None:
         """Lay the table out once, and whenever its columns change. One that can't be had keeps nobody from merging."""
-        if self._laid_out and not again:
+        if self._layout_applied and not again:
             return
-        self._laid_out = True
+        self._layout_applied = True
         try:
             outcome.layout += apply_layout(table, self._rules.layout)
         except LayoutError as error:
             outcome.layout_refused = str(error)
 
     def _reject_all(self, batch: TopicBatch, schemas: Schemas) -> None:
-        dead = batch.seen.rows - batch.seen.tombstones
+        dead = batch.profile.rows - batch.profile.tombstones
         self._keep_letters(batch, [undecodable_records(batch.raw, schemas.rejected)] if dead else [])
-        self._enter(batch, Counts(dead_lettered=dead, tombstones=batch.seen.tombstones))
+        self._commit_entry(batch, Counts(dead_lettered=dead, tombstones=batch.profile.tombstones))
 
     def _keep_letters(self, batch: TopicBatch, letters: Sequence[DataFrame]) -> None:
         """Keep the batch's dead letters, before the commit that counts them."""
@@ -246,10 +246,10 @@ class Commits:
         topic = self._topic.name
         with batch.outcome.stage("dead_letters"):
             every = reduce(DataFrame.unionByName, letters)
-            check_share(every, topic, batch.seen.rows, self._rules.dead_share, self._waiting.accepted(topic))
-            self._letters.write(self._protected.sealed(every), topic, batch.batch, batch.seen.ranges)
+            check_share(every, topic, batch.profile.rows, self._rules.dead_share, self._waiting.accepted(topic))
+            self._letters.write(self._protected.sealed(every), topic, batch.batch, batch.profile.ranges)
 
-    def _enter(
+    def _commit_entry(
         self,
         batch: TopicBatch,
         counts: Counts,

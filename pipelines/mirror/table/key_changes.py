@@ -46,8 +46,8 @@ class KeyChanges:
         """Begin again as another table that has the name now: what is older than it is superseded."""
         first, ledger = versions.versions[0], self._ledger
         for ranges, records in self._topic.older(first, ledger.reached, planned.session):
-            seen = self._topic.profile(records)
-            counts = Counts(superseded=seen.rows - seen.tombstones, tombstones=seen.tombstones)
+            profile = self._topic.profile(records)
+            counts = Counts(superseded=profile.rows - profile.tombstones, tombstones=profile.tombstones)
             planned.outcome.note(counts, {})
             ledger.commit(planned.batch, ranges, counts)
             ledger.read_through(ranges)

@@ -86,7 +86,7 @@ class TableMirror:
         """The positions of the table, without looking again, with what was read beyond it; None: they aren't known."""
         return self._ledger.reached.positions if self._ledger.known.positions else None
 
-    def from_here(self, planned: Ranges) -> Ranges:
+    def from_ledger(self, planned: Ranges) -> Ranges:
         """Return ``planned`` from where the table is, if it lacks what comes before it and that can be read with it.
 
         Then Kafka holds it, and it is no more than a batch may bring. Raises RetryBatch.
@@ -152,7 +152,7 @@ class TableMirror:
         if ledger.table is not None:
             check_clock(ledger.table)
             backfill(planned.session, ledger.table)
-            planned.outcome.schema_changes += self._reprotection.settle(
+            planned.outcome.schema_changes += self._reprotection.apply(
                 ledger.table, topic.versions(), self._resync, ledger.known
             )
         ledger.partitions = check_partitions(topic.name, ledger.known, len(planned.offsets), self._resync)
@@ -166,51 +166,53 @@ class TableMirror:
 
         Returns False where the schema log has news that come first: then the rest is due anew.
         """
-        with closing(self._due(planned)) as due:
+        with closing(self._due_batches(planned)) as due:
             return all(self._commit(batch) for batch in due)
 
-    def _due(self, planned: TopicBatch) -> Generator[TopicBatch, None, None]:
+    def _due_batches(self, planned: TopicBatch) -> Generator[TopicBatch, None, None]:
         """Yield what is to be committed, in order. Each holds until the next one is asked for."""
         for older in self._key_changes.follow(planned, self._resync):
             yield from self._reread(older)
         missing = self._ledger.reached.skipped(planned.offsets)
-        if planned.seen.expected and (missing or not self._is_next(planned.seen.ranges)):
-            planned = self._topic.looked_at(planned)
+        if planned.profile.expected and (missing or not self._is_next(planned.profile.ranges)):
+            planned = self._topic.profile_again(planned)
         skipped = list(self._topic.read(planned.session, missing))
-        together = skipped.pop() if skipped and self._topic.fits(skipped[-1][0], planned.seen.rows) else None
+        last_part = skipped.pop() if skipped and self._topic.fits(skipped[-1][0], planned.profile.rows) else None
         for ranges, records in skipped:
             yield from self._reread(replace(planned, raw=records, offsets=ranges))
-        if together is None:
-            yield from self._at_resync(planned)
+        if last_part is None:
+            yield from self._split_at_resync(planned)
         else:
-            yield from self._joined(planned, *together)
+            yield from self._join(planned, *last_part)
 
     def _reread(self, batch: TopicBatch) -> Iterator[TopicBatch]:
         """Yield a batch that was read again from Kafka."""
         with cached(batch.raw, offset_count(batch.offsets), self._rules.limits) as records:
-            seen = self._topic.profile(records)
-            batch.outcome.reread += seen.rows
-            yield from self._at_resync(replace(batch, raw=records, seen=seen))
+            profile = self._topic.profile(records)
+            batch.outcome.reread += profile.rows
+            yield from self._split_at_resync(replace(batch, raw=records, profile=profile))
         self._ledger.load(Lake(batch.session))
 
-    def _joined(self, planned: TopicBatch, skipped: Ranges, records: DataFrame) -> Iterator[TopicBatch]:
+    def _join(self, planned: TopicBatch, skipped: Ranges, records: DataFrame) -> Iterator[TopicBatch]:
         """Yield ``planned`` and what comes right before it as one batch."""
         offsets, limits = offset_count(skipped), self._rules.limits
         with cached(coalesced(records.select(planned.raw.columns), offsets, limits), offsets, limits) as before:
-            seen = self._topic.profile(before)
-            planned.outcome.reread += seen.rows
+            profile = self._topic.profile(before)
+            planned.outcome.reread += profile.rows
             ends = {partition: end for partition, (_, end) in planned.offsets.items()}
             reached = self._ledger.reached.up_to(ends)
-            raw = coalesced(before.unionByName(planned.raw), seen.rows + planned.seen.rows, limits)
-            yield from self._at_resync(replace(planned, raw=raw, seen=seen + planned.seen, offsets=reached))
+            raw = coalesced(before.unionByName(planned.raw), profile.rows + planned.profile.rows, limits)
+            yield from self._split_at_resync(
+                replace(planned, raw=raw, profile=profile + planned.profile, offsets=reached)
+            )
 
-    def _at_resync(self, batch: TopicBatch) -> Iterator[TopicBatch]:
+    def _split_at_resync(self, batch: TopicBatch) -> Iterator[TopicBatch]:
         """Yield all of ``batch``, in two where a resync begins among it."""
         resync = self._resync
         if resync is None or self._ledger.table is None or self._ledger.known.resync == resync.id:
             yield batch
             return
-        batch = self._topic.looked_at(batch) if batch.seen.expected else batch
+        batch = self._topic.profile_again(batch) if batch.profile.expected else batch
         first, rest = resync.split(batch.offsets)
         if first:
             yield self._cut(batch, first) if rest else batch
@@ -221,7 +223,7 @@ class TableMirror:
 
     def _cut(self, batch: TopicBatch, ranges: Ranges) -> TopicBatch:
         raw = batch.raw.where(within(ranges))
-        return replace(batch, raw=raw, seen=self._topic.profile(raw), offsets=ranges)
+        return replace(batch, raw=raw, profile=self._topic.profile(raw), offsets=ranges)
 
     def _commit(self, batch: TopicBatch) -> bool:
         """Commit what of ``batch`` isn't in the table yet, reading what that turns out to need.
@@ -229,21 +231,21 @@ class TableMirror:
         Returns False where the schema log has news that come first.
         """
         reached, through = self._ledger.reached, batch.offsets
-        pending = reached.pending(batch.seen.ranges)
-        if pending != batch.seen.ranges:
+        pending = reached.pending(batch.profile.ranges)
+        if pending != batch.profile.ranges:
             raw = batch.raw.where(within(pending))
-            seen = self._topic.profile(raw) if pending else TopicProfile(self._topic.name)
-            batch.outcome.skipped += batch.seen.rows - seen.rows
-            batch = replace(batch, raw=raw, seen=seen)
-        if batch.seen.rows:
+            profile = self._topic.profile(raw) if pending else TopicProfile(self._topic.name)
+            batch.outcome.skipped += batch.profile.rows - profile.rows
+            batch = replace(batch, raw=raw, profile=profile)
+        if batch.profile.rows:
             batch = replace(batch, offsets=self._ledger.known.up_to(reached.after(through).positions))
             while needs := self._commits.make(batch, self._resync):
                 if isinstance(needs, SchemaNews):
                     return False
                 if isinstance(needs, FreshLook):
-                    batch = self._topic.looked_at(batch)
+                    batch = self._topic.profile_again(batch)
                 else:
-                    batch = self._topic.widened(needs, self._ledger.known)
+                    batch = self._topic.with_records(needs, self._ledger.known)
         self._ledger.read_through(through)
         return True
 
@@ -270,11 +272,11 @@ class TableMirror:
             # Another table's thread read it since. It is news of the next batch, which begins with it.
             return
         has = applied_schema(table, versions)
-        wanted = apply_policy(has, target_schema(None, (), versions, has), self._rules.policy)
-        check_frozen(table, wanted)
-        if wanted.version is None:
+        target = apply_policy(has, target_schema(None, (), versions, has), self._rules.policy)
+        check_frozen(table, target)
+        if target.version is None:
             return
-        self._protected.check(wanted.columns, wanted.keys)
-        done = fit_columns(table, wanted, versions, None, self._protected)
+        self._protected.check(target.columns, target.keys)
+        done = fit_columns(table, target, versions, None, self._protected)
         planned.outcome.schema_changes += [str(change) for change in done]
         backfill(planned.session, table)

@@ -37,15 +37,15 @@ class Topic:
         """Look at what ``records`` hold."""
         return profile_records(records).get(self.name, TopicProfile(self.name))
 
-    def looked_at(self, batch: TopicBatch) -> TopicBatch:
+    def profile_again(self, batch: TopicBatch) -> TopicBatch:
         """Look at what ``batch`` holds, whose profile was only expected."""
-        seen = self.profile(batch.raw)
-        batch.outcome.rows += seen.rows - batch.seen.rows
-        return replace(batch, seen=seen)
+        profile = self.profile(batch.raw)
+        batch.outcome.rows += profile.rows - batch.profile.rows
+        return replace(batch, profile=profile)
 
-    def schemas(self, seen: TopicProfile) -> Schemas:
-        """Return the schemas of what was ``seen``. Raises RetryBatch."""
-        return self.source.schemas(seen, self.table)
+    def schemas(self, profile: TopicProfile) -> Schemas:
+        """Return the schemas of the records that ``profile`` is of. Raises RetryBatch."""
+        return self.source.schemas(profile, self.table)
 
     def read(self, session: SparkSession, ranges: Ranges, whole: bool = False) -> Iterator[tuple[Ranges, DataFrame]]:
         """Yield parts of ``ranges``, each with its records, in order; or all as one part, if ``whole``."""
@@ -75,12 +75,12 @@ class Topic:
         """Return what the schema log says of the table."""
         return self._schema_log.table(*self.table)
 
-    def explained(self, seen: TopicProfile, shape: TableShape) -> TableVersions:
-        """Return what the schema log says of the table, once it explains the schemas of what was ``seen``.
+    def explained(self, profile: TopicProfile, shape: TableShape) -> TableVersions:
+        """Return what the schema log says of the table, once it explains the schemas in ``profile``.
 
         The newest of these has ``shape``. What was explained before isn't asked again.
         """
-        identifiers = seen.schema_ids.keys() | seen.key_schema_ids
+        identifiers = profile.schema_ids.keys() | profile.key_schema_ids
         if identifiers <= self._explained:
             return self.versions()
         versions = self._schema_log.explained(*self.table, lambda known: version_of(shape, known) is not None)
@@ -91,7 +91,9 @@ class Topic:
         """Read the schema log to its end."""
         self._schema_log.catch_up()
 
-    def lacking(self, batch: TopicBatch, known: Ledger, stats: BatchStats, keys: tuple[str, ...]) -> MoreRecords | None:
+    def missing_records(
+        self, batch: TopicBatch, known: Ledger, stats: BatchStats, keys: tuple[str, ...]
+    ) -> MoreRecords | None:
         """Return the records of other partitions without which ``batch`` can't be merged; None: it lacks nothing.
 
         Where a row's key changes, every partition is read on to that position, for both halves of the change, the
@@ -113,12 +115,12 @@ class Topic:
         # What was read on to may hold halves of its own.
         return MoreRecords(batch, missing, whole=not keys) if missing else None
 
-    def widened(self, needs: MoreRecords, known: Ledger) -> TopicBatch:
+    def with_records(self, needs: MoreRecords, known: Ledger) -> TopicBatch:
         """Read the records that a batch needs, and return it with them. ``known``: the table's ledger."""
         batch = needs.batch
         more = (records.select(batch.raw.columns) for _, records in self.read(batch.session, needs.ranges))
         raw = reduce(DataFrame.unionByName, more, batch.raw)
-        seen = self.profile(raw)
-        batch.outcome.reread += seen.rows - batch.seen.rows
+        profile = self.profile(raw)
+        batch.outcome.reread += profile.rows - batch.profile.rows
         offsets = known.up_to(known.after(batch.offsets).after(needs.ranges).positions)
-        return replace(batch, raw=raw, seen=seen, offsets=offsets, whole=needs.whole)
+        return replace(batch, raw=raw, profile=profile, offsets=offsets, whole=needs.whole)

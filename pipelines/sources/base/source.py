@@ -90,8 +90,8 @@ class StreamSource(Protocol):
         """Return the topic of a table."""
         ...
 
-    def schemas(self, seen: TopicProfile, table: TableName) -> Schemas:
-        """Return the schemas of the ids that ``seen`` has, of events of ``table``. Raises RetryBatch."""
+    def schemas(self, profile: TopicProfile, table: TableName) -> Schemas:
+        """Return the schemas of the ids that ``profile`` has, of events of ``table``. Raises RetryBatch."""
         ...
 
     def decode(

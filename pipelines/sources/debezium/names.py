@@ -60,8 +60,8 @@ def escaped(name: str) -> str:
 def column_name(field: dict[str, Any]) -> str:
     """Return the true name of a column, from its field in an event's Avro schema."""
     branches = field["type"] if isinstance(field["type"], list) else [field["type"]]
-    said = (b["connect.parameters"][SOURCE_COLUMN] for b in branches if isinstance(b, dict) and _is_told(b))
-    return str(next(said, field["name"]))
+    true_names = (b["connect.parameters"][SOURCE_COLUMN] for b in branches if isinstance(b, dict) and _is_told(b))
+    return str(next(true_names, field["name"]))
 
 
 def row_of(envelope: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -14,17 +14,17 @@ from pipelines.sources.debezium.dialect import Dialect
 from pipelines.sources.debezium.envelope import NotAChangeEvent, key_fields, table_shape
 
 
-def look_up(registry: SchemaLookup, seen: TopicProfile, table: tuple[str, str], dialect: Dialect) -> Schemas:
-    """Return the schemas of the ids that ``seen`` has, of events of ``table`` (schema and name).
+def look_up(registry: SchemaLookup, profile: TopicProfile, table: tuple[str, str], dialect: Dialect) -> Schemas:
+    """Return the schemas of the ids that ``profile`` has, of events of ``table`` (schema and name).
 
     Raises RetryBatch while the registry doesn't answer.
     """
     written: dict[str, tuple[TableShape, dict[int, str]]] = {}
     rejected = {}
-    for identifier in sorted(seen.schema_ids, key=lambda i: seen.schema_ids[i]):
+    for identifier in sorted(profile.schema_ids, key=lambda i: profile.schema_ids[i]):
         try:
             writer = registry.schema(identifier)
-            shape = table_shape(seen.topic, table, writer, dialect)
+            shape = table_shape(profile.topic, table, writer, dialect)
         except UnknownSchema:
             rejected[identifier] = UNKNOWN_SCHEMA
         except NotAChangeEvent as error:
@@ -37,11 +37,11 @@ def look_up(registry: SchemaLookup, seen: TopicProfile, table: tuple[str, str], 
             written[same] = shape, writers | {identifier: writer}
     shapes = tuple(written.values())
     called = {column.field: column.name for shape, _ in shapes for column in shape.columns}
-    return Schemas(shapes, rejected, _keys(registry, seen, called))
+    return Schemas(shapes, rejected, _keys(registry, profile, called))
 
 
-def _keys(registry: SchemaLookup, seen: TopicProfile, called: Mapping[str, str]) -> tuple[str, ...] | None:
-    for identifier in sorted(seen.key_schema_ids, reverse=True):
+def _keys(registry: SchemaLookup, profile: TopicProfile, called: Mapping[str, str]) -> tuple[str, ...] | None:
+    for identifier in sorted(profile.key_schema_ids, reverse=True):
         try:
             return tuple(called.get(name, name) for name in key_fields(registry.schema(identifier)))
         except (UnknownSchema, NotAChangeEvent):

@@ -54,9 +54,9 @@ class DebeziumStream:
         """Return the topic of a table."""
         return topic_name(self.name, *table)
 
-    def schemas(self, seen: TopicProfile, table: TableName) -> Schemas:
-        """Return the schemas of the ids that ``seen`` has, of events of ``table``. Raises RetryBatch."""
-        return schemas.look_up(self.registry, seen, table, self.dialect)
+    def schemas(self, profile: TopicProfile, table: TableName) -> Schemas:
+        """Return the schemas of the ids that ``profile`` has, of events of ``table``. Raises RetryBatch."""
+        return schemas.look_up(self.registry, profile, table, self.dialect)
 
     def decode(
         self,

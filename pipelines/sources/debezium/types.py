@@ -78,12 +78,12 @@ def lake_type(avro: Any, dialect: Dialect) -> LakeType:
         return lake_type(branches[0], dialect)
     if isinstance(avro, str):
         avro = {"type": avro}
-    said = avro.get("connect.parameters", {}).get(SOURCE_TYPE, "")
+    source_type = avro.get("connect.parameters", {}).get(SOURCE_TYPE, "")
     without_null = avro.get("type") == "array" and "null" not in avro["items"]
-    return replace(_lake_type(avro, said, dialect), lost=dialect.lost(said, without_null))
+    return replace(_lake_type(avro, source_type, dialect), lost=dialect.lost(source_type, without_null))
 
 
-def _lake_type(avro: dict[str, Any], said: str, dialect: Dialect) -> LakeType:
+def _lake_type(avro: dict[str, Any], source_type: str, dialect: Dialect) -> LakeType:
     kind, semantic = avro.get("type"), avro.get("connect.name")
     if avro.get("logicalType") == "decimal":
         return _decimal(int(avro["precision"]), int(avro.get("scale", 0)))
@@ -91,9 +91,9 @@ def _lake_type(avro: dict[str, Any], said: str, dialect: Dialect) -> LakeType:
         return list_of(lake_type(avro["items"], dialect))
     if semantic in SEMANTIC:
         return SEMANTIC[semantic]
-    told = dialect.declared_type(kind, said, avro.get("connect.parameters", {}))
-    if told is not None:
-        return told
+    declared = dialect.declared_type(kind, source_type, avro.get("connect.parameters", {}))
+    if declared is not None:
+        return declared
     if isinstance(kind, str) and kind in PRIMITIVE:
         return PRIMITIVE[kind]
     raise UnsupportedType(f"{semantic or kind}")
@@ -112,9 +112,9 @@ def list_of(element: LakeType) -> LakeType:
         if element.convert is unchanged:
             return value
         items = F.transform(value, element.convert)
-        held = F.size(F.filter(items, lambda item: item.isNotNull()))
+        converted = F.size(F.filter(items, lambda item: item.isNotNull()))
         # A list of which an element doesn't fit doesn't fit either.
-        return F.when(held == F.size(F.filter(value, lambda item: item.isNotNull())), items)
+        return F.when(converted == F.size(F.filter(value, lambda item: item.isNotNull())), items)
 
     iceberg = {"type": "list", "element": element.iceberg, "element-required": False}
     return LakeType(iceberg, convert, fallible=element.fallible, toastable=True)

@@ -263,26 +263,26 @@ class _CopyStream:
 
     def __init__(self, copy: psycopg.Copy) -> None:
         self._copy = copy
-        self._held = bytearray()
+        self._buffer = bytearray()
         self._ended = False
 
     def has_rows(self) -> bool:
         """Return whether there is anything to read; what was read for that isn't lost."""
         self._fill(1)
-        return bool(self._held)
+        return bool(self._buffer)
 
     def read(self, size: int = -1) -> bytes:
         """Return up to ``size`` bytes, all of the rest if it is negative; empty at the end."""
         self._fill(size if size >= 0 else None)
-        taken = bytes(self._held[:size] if size >= 0 else self._held)
-        del self._held[: len(taken)]
-        return taken
+        data = bytes(self._buffer[:size] if size >= 0 else self._buffer)
+        del self._buffer[: len(data)]
+        return data
 
     def close(self) -> None:
         """Do nothing: the COPY ends with its cursor."""
 
     def _fill(self, size: int | None) -> None:
-        while not self._ended and (size is None or len(self._held) < size):
+        while not self._ended and (size is None or len(self._buffer) < size):
             chunk = self._copy.read()
             self._ended = not chunk
-            self._held += chunk
+            self._buffer += chunk

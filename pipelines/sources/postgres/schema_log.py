@@ -84,10 +84,10 @@ class PostgresSchemaLog:
                 if self._topic not in ask(lambda: admin.list_topics(timeout=ANSWER_SECONDS)).topics:
                     return
                 end = ask(lambda: list_offsets(admin, [(self._topic, 0)], LATEST))[self._topic, 0]
-                held = ask(lambda: list_offsets(admin, [(self._topic, 0)], EARLIEST))[self._topic, 0]
+                earliest = ask(lambda: list_offsets(admin, [(self._topic, 0)], EARLIEST))[self._topic, 0]
             except KafkaException as error:
                 raise RetryBatch(f"Kafka doesn't answer at {self._kafka_bootstrap}: {error}") from error
-            for message in read_range(self._kafka_bootstrap, self._topic, {0: (max(held, self._read), end)}):
+            for message in read_range(self._kafka_bootstrap, self._topic, {0: (max(earliest, self._read), end)}):
                 found = self._version(message.value())
                 if found is not None:
                     table, version = found
@@ -105,7 +105,7 @@ class PostgresSchemaLog:
         if event["after"] is None:
             return None
         called = column_names(schema)
-        row = {called[field]: said for field, said in event["after"].items()}
+        row = {called[field]: value for field, value in event["after"].items()}
         return (row["schema_name"], row["table_name"]), version(row)
 
 

@@ -32,14 +32,14 @@ _POSTGRES = {
 }  # fmt: skip
 
 
-def declared_type(kind: Any, said: str, source: Mapping[str, str]) -> LakeType | None:
-    """Return the type of a column of which only its type in the source, ``said``, tells how it is to be read."""
+def declared_type(kind: Any, source_type: str, source: Mapping[str, str]) -> LakeType | None:
+    """Return the type of a column of which only its type in the source, ``source_type``, tells how it is to be read."""
     length, scale = int(source.get(SOURCE_LENGTH, 0)), int(source.get(SOURCE_SCALE, 0))
-    if kind == "string" and said == "NUMERIC":
+    if kind == "string" and source_type == "NUMERIC":
         return _number(length, scale)
-    if kind == "bytes" and said in ("BIT", "VARBIT"):
-        return LakeType("string", partial(bits, length=length if said == "BIT" else None), toastable=True)
-    if kind == "bytes" and said in PRINTED:
+    if kind == "bytes" and source_type in ("BIT", "VARBIT"):
+        return LakeType("string", partial(bits, length=length if source_type == "BIT" else None), toastable=True)
+    if kind == "bytes" and source_type in PRINTED:
         return LakeType("string", lambda value: value.cast("string"), toastable=True)
     return None
 

@@ -144,7 +144,9 @@ def test_everything_is_asked_again_of(spark: SparkSession, what: str) -> None:
     topic = mirrored(spark, create(1, 1, "a"), create(2, 2, "b"))
     last = checked(topic).last
     known = (
-        PreviousRun("elsewhere", last.snapshot_id, last.positions, last.kept, True) if what == "another table" else last
+        PreviousRun("elsewhere", last.snapshot_id, last.positions, last.met_digests, True)
+        if what == "another table"
+        else last
     )
     newer = Column("name", required=True, allowed=("a", "b", "c"))
     contract = Contract(("public", "t"), "2.0.0", "active", (Column("id", key=1, required=True), newer))
@@ -204,7 +206,7 @@ def test_runs_are_kept(spark: SparkSession) -> None:
     last = record.last(name)
     assert last is not None
     assert (last.snapshot_id, last.positions, last.success) == (run.snapshot_id, run.positions, False)
-    assert last.kept == run.last.kept
+    assert last.met_digests == run.last.met_digests
     (row,) = spark.table(f"lake.lakehouse.{CHECK_RUNS}").where(f"run = '{run.id}'").collect()
     assert (row.asked, row.failed, row.not_asked) == (11, 1, 0)
     found = spark.table(f"lake.lakehouse.{CHECKS}").where(f"run = '{run.id}' AND NOT success").collect()

@@ -79,7 +79,7 @@ def test_a_table_is_rewritten_when_that_pays(label: str, found: Health, before: 
 def test_of_many_files_each_has_its_deletes_by_itself(files: int, now: str | None, wanted: str | None) -> None:
     due = deletes(Health(data_files=files), now)
     assert (due is None) == (wanted is None)
-    partitioned = Health(data_files=10 * files, parts=(Health(data_files=1), Health(data_files=files)))
+    partitioned = Health(data_files=10 * files, partitions=(Health(data_files=1), Health(data_files=files)))
     assert (deletes(partitioned, now) is None) == (wanted is None)
 
 
@@ -337,8 +337,8 @@ def test_what_is_written_anew_for_its_deletes_is_written_piece_by_piece(spark: S
         assert [left(), left(), left()] == [(2, [True]), (1, [False]), (1, [])]
     # After a backlog what little is deleted goes, too.
     account.load(Lake(spark))
-    for due in keeper.due(account.table, spark, arrived=True):
-        task = keeper.do(due, account.table, spark, telling(account), arrived=True)
+    for due in keeper.due(account.table, spark, caught_up=True):
+        task = keeper.do(due, account.table, spark, telling(account), caught_up=True)
     assert (task.due.task, task.after.deleted, task.done.left, topic.rows()) == (COMPACT, 0, False, rows)
 
 
@@ -426,7 +426,7 @@ def test_a_file_that_no_snapshot_knows_goes_once_it_is_old(spark: SparkSession) 
     orphan = Path(account.table.java.location()) / "data/orphan.parquet"
     orphan.write_bytes(b"left by a killed writer")
     for minutes, removed in ((25 * 60, 0), (4 * 24 * 60, 1)):
-        keeper = Keeper(POLICY, clock=Later(minutes), _swept=0)
+        keeper = Keeper(POLICY, clock=Later(minutes), _orphans_removed_at=0)
         assert [due.task for due in keeper.due(account.table, spark)] == [ORPHANS]
         assert (
             keeper.do(keeper.due(account.table, spark)[0], account.table, spark, telling(account)).done.removed
@@ -458,12 +458,12 @@ def test_a_table_with_partitions_is_compacted_where_one_of_them_needs_it(spark: 
 
 def test_partitions_that_need_nothing_leave_a_table_alone_however_many_they_are() -> None:
     small = Health(records=10, data_files=1, bytes=MIB)
-    many = Health(records=1000, data_files=100, bytes=100 * MIB, parts=(small,) * 100)
+    many = Health(records=1000, data_files=100, bytes=100 * MIB, partitions=(small,) * 100)
     assert compaction(POLICY, many, 0) is None
     assert many.fewest_files(512 * MIB) == 100
     assert many.scan_cost(512 * MIB) == 1
     worn = Health(records=10, deleted=9, data_files=1, delete_files=1, bytes=MIB)
-    found = compaction(POLICY, Health(records=1000, data_files=100, bytes=100 * MIB, parts=(small, worn)), 0)
+    found = compaction(POLICY, Health(records=1000, data_files=100, bytes=100 * MIB, partitions=(small, worn)), 0)
     assert found is not None
     assert found.why == "1 of 2 partitions: in one, 90% of its rows are deleted"
 

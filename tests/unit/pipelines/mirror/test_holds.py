@@ -21,7 +21,7 @@ def test_what_a_person_must_mend_is_tried_seldom() -> None:
     holds = Holds(clock)
     assert holds.put("t", StopPipeline("mend it"), {0: 5})
     clock.now += 59
-    assert holds.held("t")
+    assert holds.is_held("t")
     assert not holds.due("t")
     clock.now += 1
     assert holds.due("t")
@@ -46,7 +46,7 @@ def test_a_table_that_goes_on_is_as_new() -> None:
     assert holds.all()["t"].reason == "ValueError: a"
     assert holds.release("t")
     assert not holds.release("t")
-    assert not holds.held("t")
+    assert not holds.is_held("t")
 
 
 def test_a_held_tables_position_is_its_own_and_says_why() -> None:

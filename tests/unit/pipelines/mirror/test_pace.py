@@ -37,7 +37,7 @@ def test_nothing_waits_where_there_is_no_time_to() -> None:
 def test_a_batch_without_any_change_is_followed_by_the_next() -> None:
     clock = Clock()
     pace = Pace(10, clock)
-    pace.know("t", 10)
+    pace.add("t", 10)
     pace.begin()
     assert pace.end(committed=False, waiting=(), behind=False) == 0
 
@@ -63,7 +63,7 @@ def _commits(freshness: Mapping[str, float], seconds: float, seed: int) -> tuple
         planned = clock.now
         waiting = {topic for topic in freshness if pace.can_wait(topic)}
         for topic, asked in freshness.items():
-            pace.know(topic, asked)
+            pace.add(topic, asked)
         clock.now += dice.uniform(0.5, 1.0)
         for topic in freshness.keys() - waiting:
             oldest[topic] = max(oldest[topic], clock.now - visible_up_to[topic] + UPSTREAM_SECONDS)
@@ -88,7 +88,7 @@ def test_each_table_is_as_fresh_as_was_asked_of_it_and_hardly_fresher(seed: int)
 def test_where_all_tables_may_be_old_topics_are_read_as_often_as_a_new_table_needs() -> None:
     clock = Clock()
     pace = Pace(10, clock)
-    pace.know("slow", 600)
+    pace.add("slow", 600)
     _pause(pace, clock, 1.0)
     pace.begin()
     assert pace.can_wait("slow")

@@ -260,12 +260,12 @@ def test_a_table_that_was_left_out_goes_on_from_its_ledger(spark: SparkSession) 
     topic = Topic(spark)
     mirror = topic.mirror()
     planned = {0: (4, 4), 1: (3, 5)}
-    assert mirror.from_here(planned) == planned, "nothing is known of a table that hasn't been looked at"
+    assert mirror.from_ledger(planned) == planned, "nothing is known of a table that hasn't been looked at"
     topic.apply(mirror, topic.batch([create(1, 1, "a"), create(2, 2, "b")]), 0)
     topic.batch([update(3, 1, "c"), update(4, 2, "d"), tombstone(4)])
     topic.batch([update(5, 1, "e"), poison(b"x")])
     topic.batch([update(6, 1, "f"), create(7, 3, "g")])
-    whole = mirror.from_here(planned)
+    whole = mirror.from_ledger(planned)
     assert whole == {0: (1, 4), 1: (1, 5)}
     outcome = topic.apply(mirror, topic.everything().where("offset > 0"), 3, whole)
     assert outcome.reread == 0
@@ -273,15 +273,15 @@ def test_a_table_that_was_left_out_goes_on_from_its_ledger(spark: SparkSession) 
     assert len(topic.summaries()) == 2
     topic.assert_ledger_is_whole()
     following = {0: (4, 6), 1: (5, 6)}
-    assert mirror.from_here(following) == following, "it lacks nothing"
+    assert mirror.from_ledger(following) == following, "it lacks nothing"
 
     later = {0: (6, 7), 1: (5, 5)}
-    assert mirror.from_here(later) == {0: (4, 7), 1: (5, 5)}
+    assert mirror.from_ledger(later) == {0: (4, 7), 1: (5, 5)}
     topic.at_once = 2
-    assert mirror.from_here(later) == later, "it is more than a batch may bring"
+    assert mirror.from_ledger(later) == later, "it is more than a batch may bring"
     topic.at_once = 3
     topic.held[0] = 5
-    assert mirror.from_here(later) == later, "Kafka has lost it"
+    assert mirror.from_ledger(later) == later, "Kafka has lost it"
 
 
 def test_what_doesnt_fit_into_one_batch_comes_first(spark: SparkSession) -> None:
