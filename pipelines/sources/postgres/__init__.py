@@ -1,1 +1,1 @@
-"""What is PostgreSQL's alone: capture settings, type mapping, reading the source."""
+"""The first kind of source: PostgreSQL as a stream for pipelines, and as a database for services."""
