@@ -27,7 +27,7 @@ class Mark(BaseModel):
     mark: str
 
 
-def broken(source: LogState, before: int | None, stored: int | None, last: Mark | None) -> str | None:
+def discontinuity(source: LogState, before: int | None, stored: int | None, last: Mark | None) -> str | None:
     """Return why changes would be missed if the connector went on from the position ``stored``; None: none would.
 
     ``before``: the position stored before the source was looked at; ``stored``, after. The message ends with what to

@@ -11,7 +11,7 @@ from services.stack.state_files import write_whole
 FILE = "to-copy.json"
 
 
-def noted(state_dir: Path) -> frozenset[str]:
+def read(state_dir: Path) -> frozenset[str]:
     """Return the tables (``schema.table``). Raises ValueError if the file isn't what was written."""
     try:
         return frozenset(json.loads((state_dir / FILE).read_text(encoding="utf-8")))
@@ -21,9 +21,9 @@ def noted(state_dir: Path) -> frozenset[str]:
 
 def add(state_dir: Path, tables: frozenset[str]) -> None:
     """Note more of them."""
-    write_whole(state_dir / FILE, json.dumps(sorted(noted(state_dir) | tables)) + "\n")
+    write_whole(state_dir / FILE, json.dumps(sorted(read(state_dir) | tables)) + "\n")
 
 
-def asked(state_dir: Path) -> None:
+def clear(state_dir: Path) -> None:
     """Forget the tables: the copies of all of them have been asked for."""
     (state_dir / FILE).unlink()

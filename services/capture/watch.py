@@ -12,7 +12,7 @@ from tenacity.nap import sleep_using_event
 from pipelines.sources.base.capture import LeftOut, LogState
 from services.capture import copies, health
 from services.capture.connect import Connect, ConnectorState
-from services.capture.continuity import WAL_GROWS, broken, forget, recall, remember
+from services.capture.continuity import WAL_GROWS, discontinuity, forget, recall, remember
 from services.capture.errors import NotReady
 from services.capture.health import State
 from services.capture.restarts import MAX_RESTARTS, Action, Restarts
@@ -116,7 +116,7 @@ class Watcher:
         if action is Action.RESTART:
             # What it failed for may be missing in the source. While that doesn't answer, no restart is used up.
             self.source.prepare(self.stop, seconds=5)
-            problem, *_ = self._broken()
+            problem, *_ = self._discontinuity()
             if problem is not None:
                 self._end(problem)
                 return
@@ -139,7 +139,7 @@ class Watcher:
 
         It was stopped by the service, by hand, or by a resync, which then takes its position away.
         """
-        problem, offset, _ = self._broken()
+        problem, offset, _ = self._discontinuity()
         if self.source.stored_position(offset) is None:
             forget(self.source.settings.state_dir)
             self.log.warning("beginning anew", connector=self.name, slot_dropped=self.source.drop_slot())
@@ -155,7 +155,7 @@ class Watcher:
         self.connect.stop(self.name)
         self._show(State.BROKEN, problem)
 
-    def _broken(self) -> tuple[str | None, Mapping[str, Any] | None, LogState]:
+    def _discontinuity(self) -> tuple[str | None, Mapping[str, Any] | None, LogState]:
         """Return why changes would be missed, what the connector has stored, and what of the source tells it."""
         # Before and after, since it moves on: the log is ahead of what was stored before, and the slot is never moved
         # beyond what is stored after.
@@ -163,7 +163,7 @@ class Watcher:
         now = self.source.look()
         offset = self.connect.offset(self.name)
         return (
-            broken(now, before, self.source.stored_position(offset), recall(self.source.settings.state_dir)),
+            discontinuity(now, before, self.source.stored_position(offset), recall(self.source.settings.state_dir)),
             offset,
             now,
         )
@@ -175,10 +175,10 @@ class Watcher:
             self.log.warning("tables made safe to capture", tables=changed)
         # A signal that the task of before reads is lost, so tables taken in are copied at a later look.
         if self.shown is not None and self.shown[0] is State.RUNNING:
-            to_copy = copies.noted(self.source.settings.state_dir)
+            to_copy = copies.read(self.source.settings.state_dir)
             if to_copy:
                 self.source.request_rereads(to_copy)
-                copies.asked(self.source.settings.state_dir)
+                copies.clear(self.source.settings.state_dir)
                 self.log.info("tables taken in", tables=sorted(to_copy))
         if excluded.differs_from(self.excluded):
             self._register(excluded)
@@ -188,7 +188,7 @@ class Watcher:
 
     def _check_continuity(self) -> None:
         """Make sure that the source is still the one it was, and that its changes flow; leave a new mark in it."""
-        problem, offset, now = self._broken()
+        problem, offset, now = self._discontinuity()
         if problem is not None:
             self._end(problem)
             return

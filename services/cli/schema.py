@@ -7,6 +7,7 @@ import typer
 from rich.table import Table
 
 from pipelines.lake.properties import SCHEMA_HISTORY
+from pipelines.sources.kinds import source_events
 from services.cli.output import expected_errors, out, print_json
 from services.cli.tables import named
 from services.stack.endpoints import StackSettings
@@ -45,12 +46,12 @@ def history(name: Annotated[str, typer.Argument(metavar="TABLE")], as_json: AsJs
 
 
 def entries(properties: dict[str, str]) -> list[dict[str, Any]]:
-    """Return the changes that a table's properties tell of, oldest first; ``lsn`` as PostgreSQL prints it."""
+    """Return the changes that a table's properties tell of, oldest first; ``lsn`` as the source prints it."""
     return [
-        {"at": entry.get("at"), "lsn": _lsn(entry.get("lsn")), "done": entry["changes"]}
+        {"at": entry.get("at"), "lsn": _text(entry.get("lsn")), "done": entry["changes"]}
         for entry in json.loads(properties.get(SCHEMA_HISTORY, "[]"))
     ]
 
 
-def _lsn(number: int | None) -> str | None:
-    return None if number is None else f"{number >> 32:X}/{number & 0xFFFFFFFF:X}"
+def _text(position: int | None) -> str | None:
+    return None if position is None else source_events().log_text(position)

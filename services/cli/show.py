@@ -23,7 +23,7 @@ from services.operations.maintain.needs import need_of, source_of
 from services.stack.endpoints import StackSettings
 from services.stack.errors import Unreachable
 from services.stack.lake import lineage, open_catalog
-from services.stack.published import DatasetState, datasets, shown
+from services.stack.published_datasets import DatasetState, dataset_state, datasets_of
 
 HELP = """Show one table: columns, key, positions, files, health, contract, lineage, and its newest snapshots.
 
@@ -48,8 +48,8 @@ def show_table(name: Annotated[str, typer.Argument(metavar="TABLE")], as_json: A
         name = ".".join(table.name()[-2:])
         checked = newest(catalog, [name]).get(name)
         flows = _flows(f"lake.{name}")
-        of = datasets(catalog, *table.name()[-2:]) if source_of(table) else []
-        published = [shown(dataset, table, datetime.now(UTC)) for dataset in of]
+        of = datasets_of(catalog, *table.name()[-2:]) if source_of(table) else []
+        published = [dataset_state(dataset, table, datetime.now(UTC)) for dataset in of]
     broken = broken_rows(table)
     warned += _late(promised, found)
     if as_json:

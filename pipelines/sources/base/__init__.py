@@ -1,1 +1,1 @@
-"""The contract of every kind of source: what a change row is, and what pipelines and services ask of a source."""
+"""The contract of every kind of source: what a change row is, what pipelines ask of a source, and what services do."""

@@ -229,6 +229,10 @@ class SourceEvents(Protocol):
         """Return the log position of an event, from what it says of its source."""
         ...
 
+    def log_text(self, position: int) -> str:
+        """Return a log position as the source prints it."""
+        ...
+
     def transaction(self, source: Mapping[str, Any]) -> int | None:
         """Return the transaction of an event, as a snapshot knows it; None: it is of none."""
         ...

@@ -4,8 +4,8 @@
 class SourceError(Exception):
     """A database refuses, or can't do, what it was asked.
 
-    ``kind``: what the database is, for people. ``sentence``: what its server says, in one line without values of rows'
-    statements. The error's own text is all that the client found out.
+    ``kind``: what the database is, for people. ``sentence``: what its server says, in one line. The error's own text is
+    all that the client found out.
     """
 
     def __init__(self, kind: str, sentence: str, text: str | None = None) -> None:

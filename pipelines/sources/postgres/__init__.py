@@ -1,1 +1,1 @@
-"""PostgreSQL as a source: capture settings, type mapping, reading the source."""
+"""The first kind of source: PostgreSQL as a stream for pipelines, and as a database for services."""

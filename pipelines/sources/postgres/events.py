@@ -25,6 +25,10 @@ class PostgresEvents:
             return int(source["lsn"])
         return max((int(lsn) for lsn in json.loads(source.get("sequence") or "[]") if lsn is not None), default=0)
 
+    def log_text(self, position: int) -> str:
+        """Return a log position as PostgreSQL prints it."""
+        return f"{position >> 32:X}/{position & 0xFFFFFFFF:X}"
+
     def transaction(self, source: Mapping[str, Any]) -> int | None:
         """Return the id of an event's transaction, as the log has it; None: it is of none."""
         found: int | None = source.get("txId")

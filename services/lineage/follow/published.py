@@ -15,7 +15,7 @@ from lineage.names import job
 from pipelines.lake.properties import PUBLISHED_OF, PUBLISHED_PROTECTED, PUBLISHED_ROLE, PUBLISHED_SNAPSHOT
 from services.lineage.follow.world import SPARK, State, World, committed_at
 from services.stack.lake import lineage
-from services.stack.published import every
+from services.stack.published_datasets import all_datasets
 
 
 class Published:
@@ -36,7 +36,7 @@ class Published:
 
 
 def _datasets(world: World) -> Iterator[Table]:
-    return every(world.catalog, {table.name.partition(".")[0] for table in world.mirrored})
+    return all_datasets(world.catalog, {table.name.partition(".")[0] for table in world.mirrored})
 
 
 def _events(world: World, dataset: Table, known: object) -> Iterator[RunEvent]:

@@ -38,7 +38,7 @@ from services.stack.endpoints import StackSettings
 from services.stack.lake import dead_letters, own_table, pin, tables
 from services.stack.position import wait_until_visible
 from services.stack.progress import OnProgress, Progress, silent
-from services.stack.published import datasets, full_name
+from services.stack.published_datasets import datasets_of, full_name
 from services.stack.records import Decoder
 from services.stack.scratch import scratch
 from services.stack.source import connect
@@ -216,7 +216,7 @@ class Erasure:
         )
 
     def _published(self) -> list[Table]:
-        return datasets(self.catalog, self.subject.table.namespace, self.subject.table.name)
+        return datasets_of(self.catalog, self.subject.table.namespace, self.subject.table.name)
 
     def _verification(self) -> Copy:
         """Return keys of rows that differed."""

@@ -11,7 +11,7 @@ from services.operations.erase import files
 from services.operations.erase.copy import Copy
 from services.stack.position import Deadline
 from services.stack.progress import OnProgress, Progress
-from services.stack.published import full_name
+from services.stack.published_datasets import full_name
 
 POLL_SECONDS = 1.0
 

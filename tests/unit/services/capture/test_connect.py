@@ -136,12 +136,12 @@ def test_tables_that_were_not_read_before(schemas: tuple[str, ...], left_out: tu
 
 
 def test_what_is_to_be_copied_outlives_the_process(tmp_path: Path) -> None:
-    assert copies.noted(tmp_path) == set()
+    assert copies.read(tmp_path) == set()
     copies.add(tmp_path, frozenset({"public.a"}))
     copies.add(tmp_path, frozenset({"public.a", "public.ü"}))
-    assert copies.noted(tmp_path) == {"public.a", "public.ü"}
-    copies.asked(tmp_path)
-    assert copies.noted(tmp_path) == set()
+    assert copies.read(tmp_path) == {"public.a", "public.ü"}
+    copies.clear(tmp_path)
+    assert copies.read(tmp_path) == set()
 
 
 @pytest.mark.parametrize(

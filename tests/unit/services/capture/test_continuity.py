@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.sources.base.capture import LogState
-from services.capture.continuity import FILE, Mark, broken, recall, remember
+from services.capture.continuity import FILE, Mark, discontinuity, recall, remember
 
 SOUND = LogState("7", ("b", "a"), written=500, has_slot=True, log_status="reserved", confirmed=300)
 LAST = Mark(system="7", mark="b")
@@ -31,7 +31,7 @@ LAST = Mark(system="7", mark="b")
 def test_what_would_miss_changes_is_said(
     source: LogState, stored: int | None, last: Mark | None, said: str | None
 ) -> None:
-    problem = broken(source, stored, stored, last)
+    problem = discontinuity(source, stored, stored, last)
     if said is None:
         assert problem is None
     else:
@@ -41,12 +41,12 @@ def test_what_would_miss_changes_is_said(
 
 
 def test_a_position_that_moves_on_while_the_source_is_looked_at_is_sound() -> None:
-    assert broken(replace(SOUND, confirmed=490), 450, 510, LAST) is None
+    assert discontinuity(replace(SOUND, confirmed=490), 450, 510, LAST) is None
 
 
 def test_the_runbook_is_named_and_there() -> None:
     for source in (replace(SOUND, has_slot=False), replace(SOUND, system="8")):
-        page = (broken(source, 300, 300, LAST) or "").rsplit("(", 1)[1].removesuffix(").")
+        page = (discontinuity(source, 300, 300, LAST) or "").rsplit("(", 1)[1].removesuffix(").")
         assert (Path(__file__).parents[4] / page).is_file()
 
 

@@ -8,7 +8,7 @@ import pytest
 from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 
 from pipelines.lake.properties import PUBLISHED_ROLE, PUBLISHED_SNAPSHOT
-from services.stack.published import shown
+from services.stack.published_datasets import dataset_state
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -50,6 +50,6 @@ def test_it_is_behind_since_the_first_commit_that_it_lacks(of: str, ages: list[f
     # The newest commit only rewrote its files.
     dataset: Any = Table([40, 10], {1: {PUBLISHED_SNAPSHOT: of}})
     table: Any = Table(ages)
-    found = shown(dataset, table, NOW)
+    found = dataset_state(dataset, table, NOW)
     assert (found.role, found.table, found.snapshot_id) == ("restricted", "lake.restricted_shop.orders", of)
     assert found.behind_seconds == behind

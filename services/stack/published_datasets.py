@@ -27,12 +27,14 @@ class DatasetState:
     behind_seconds: float
 
 
-def datasets(catalog: Catalog, namespace: str, name: str) -> list[Table]:
+def datasets_of(catalog: Catalog, namespace: str, name: str) -> list[Table]:
     """Return the datasets of a mirrored table."""
-    return [found for found in every(catalog, {namespace}) if found.properties[PUBLISHED_OF] == f"{namespace}.{name}"]
+    return [
+        found for found in all_datasets(catalog, {namespace}) if found.properties[PUBLISHED_OF] == f"{namespace}.{name}"
+    ]
 
 
-def every(catalog: Catalog, namespaces: Collection[str]) -> Iterator[Table]:
+def all_datasets(catalog: Catalog, namespaces: Collection[str]) -> Iterator[Table]:
     """Return all datasets of mirrored tables in these namespaces. One that is dropped meanwhile is left out."""
     for space, *_ in catalog.list_namespaces():
         if any(space.endswith(f"_{namespace}") for namespace in namespaces):
@@ -50,7 +52,7 @@ def full_name(dataset: Table) -> str:
     return ".".join(("lake", *dataset.name()[-2:]))
 
 
-def shown(dataset: Table, table: Table, now: datetime) -> DatasetState:
+def dataset_state(dataset: Table, table: Table, now: datetime) -> DatasetState:
     """Return how far a dataset is behind its table."""
     summaries = (s.summary.additional_properties for s in lineage(dataset) if s.summary is not None)
     of = next((summary[PUBLISHED_SNAPSHOT] for summary in summaries if PUBLISHED_SNAPSHOT in summary), None)
