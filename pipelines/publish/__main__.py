@@ -95,7 +95,7 @@ class Publisher:
         return process.returncode
 
     def _alone(self) -> bool:
-        """Whether the JVM of an earlier worker, which could still commit what is withdrawn, is gone: it has the lock."""
+        """Whether the JVM of an earlier worker is gone, which could still commit what is withdrawn: it has the lock."""
         with (self.settings.state_dir / LOCK).open("a") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
