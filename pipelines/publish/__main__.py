@@ -4,6 +4,7 @@ It asks the catalog what is due, and has that done by a process of Spark's (:mod
 when nothing changes any more: between two changes nothing of it takes memory.
 """
 
+import fcntl
 import logging
 import signal
 import subprocess
@@ -29,6 +30,8 @@ from quality.errors import ContractError
 AGAIN_SECONDS = 600.0
 POLL_SECONDS = 0.5
 STOP_SECONDS = 8.0
+# Of pipelines.spark.session, which needs Spark.
+LOCK = "driver.lock"
 
 
 @dataclass
@@ -50,7 +53,7 @@ class Publisher:
         while not self.stop.wait(pause):
             pause = self.settings.publish_seconds
             (self.settings.state_dir / "alive").touch()
-            self._withdrawn = self._withdrawn or self._withdraw()
+            self._withdrawn = self._withdrawn or (self._alone() and self._withdraw())
             self._publish()
 
     def _publish(self) -> None:
@@ -90,6 +93,15 @@ class Publisher:
                 process.wait()
                 return None
         return process.returncode
+
+    def _alone(self) -> bool:
+        """Whether the JVM of an earlier worker is gone, which could still commit what is withdrawn: it has the lock."""
+        with (self.settings.state_dir / LOCK).open("a") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return False
+        return True
 
     def _withdraw(self) -> bool:
         """Whether everything that isn't shown any more is gone."""

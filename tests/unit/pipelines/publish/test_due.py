@@ -1,5 +1,6 @@
 """When a dataset is due, by what the catalog tells; and what the service makes of how its worker ends."""
 
+import fcntl
 import sys
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -165,6 +166,16 @@ def test_a_worker_ends_with_the_service(lake: Lake, monkeypatch: pytest.MonkeyPa
     made.run()
     assert log.lines == []
     assert names(lake) == [NAME]
+
+
+def test_nothing_is_withdrawn_while_an_earlier_worker_could_still_commit(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, _ = publisher(lake, monkeypatch, "")
+    with (lake.folder / service.LOCK).open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert not made._alone()
+    assert made._alone()
 
 
 def test_a_catalog_that_does_not_answer_is_told_of_once(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
