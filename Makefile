@@ -65,7 +65,7 @@ bench: dev ## This mirror and its peers on the same topics, compared (FULL=1 the
 	@$(VENV)/python -m tests.bench $(if $(FULL),--size full) --systems '$(SYSTEMS)' --workloads '$(WORKLOADS)' $(if $(RUNS),--runs $(RUNS)) $(if $(SEED),--seed $(SEED))
 
 ## Development
-.PHONY: test test-integration test-mirror test-unit test-compose test-runner test-model test-chaos chaos check lint format lock reference env setup dev
+.PHONY: test test-documents test-integration test-mirror test-unit test-compose test-runner test-model test-chaos chaos check lint format lock reference env setup dev
 test: dev ## All tests (needs no running stack; starts what it needs)
 	@$(TOOLCHAIN) preflight --runner process
 	@$(TOOLCHAIN) install && $(TOOLCHAIN) install classes
@@ -73,8 +73,13 @@ test: dev ## All tests (needs no running stack; starts what it needs)
 
 # Two at a time, the longest first: a stack is waited for much of the time. A worker of its own has each print whole lines.
 PYTEST = $(VENV)/python -m pytest -v -n 1 --durations=15 --maxfail=3
+# What runs the documents' commands takes its time, and is for whoever changes them.
+DOCUMENTS = test_guides.py test_readme.py
+test-documents: dev ## Run the commands of README and guides as they stand there, on a stack of its own
+	@$(TOOLCHAIN) install
+	@$(PYTEST) $(addprefix tests/integration/,$(DOCUMENTS))
 test-integration:
-	@$(PYTEST) tests/integration --ignore tests/integration/test_mirror.py
+	@$(PYTEST) tests/integration --ignore tests/integration/test_mirror.py $(addprefix --ignore tests/integration/,$(DOCUMENTS))
 test-mirror:
 	@$(PYTEST) tests/integration/test_mirror.py
 test-unit test-compose test-runner: test-%:
