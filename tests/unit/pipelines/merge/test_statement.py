@@ -23,7 +23,7 @@ def test_a_plain_merge() -> None:
 
 
 def test_bounds_kept_values_and_truncate() -> None:
-    plan = MergePlan(**{**vars(PLAN), "kept": ("name",), "pruning": Pruning({"id": (-3, 9)}), "truncated_lsn": 42})
+    plan = MergePlan(**{**vars(PLAN), "toastable": ("name",), "pruning": Pruning({"id": (-3, 9)}), "truncated": 42})
     first, _, update, insert, truncate = merge_sql(plan).splitlines()
     assert first.endswith("ON t.`id` = c.`id` AND t.`id` >= -3 AND t.`id` <= 9")
     assert "t.`name` = CASE WHEN c.`__keep`.`name` THEN t.`name` ELSE c.`name` END" in update

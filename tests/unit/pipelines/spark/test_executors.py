@@ -15,9 +15,9 @@ from threading import Thread
 import structlog
 from pyspark import SparkConf
 from tenacity import RetryError, retry, retry_if_result, stop_after_delay, wait_fixed
-from pipelines import executors
-from pipelines.executors import Attendance, Executors
-from pipelines.session import abandon, launch
+from pipelines.spark import executors
+from pipelines.spark.executors import Executors, ExecutorWatch
+from pipelines.spark.session import abandon, launch
 
 def held(condition, seconds):
     again = retry(retry=retry_if_result(lambda held: not held), wait=wait_fixed(0.2), stop=stop_after_delay(seconds))
@@ -40,13 +40,13 @@ told["second"] = held(lambda: [name for name in old.ages if name not in told["fi
 told["counted"].append(spark.range(30).count())
 
 executors.LOOK_SECONDS = 0.1
-attendance = Attendance(spark, seconds=1)
+watch = ExecutorWatch(spark, seconds=1)
 
 def missed(seconds):
     work = Thread(target=lambda: spark.range(0, 10**13, 1, 1).selectExpr("sum(id % 7)").collect(), daemon=True)
     work.start()
     assert held(context.statusTracker().getActiveStageIds, 60)
-    return bool(held(attendance.none, seconds))
+    return bool(held(watch.has_none, seconds))
 
 told["missed at work"] = missed(3)
 context.cancelAllJobs()
@@ -54,7 +54,7 @@ assert held(lambda: not context.statusTracker().getActiveStageIds(), 60)
 # Without another one in its place.
 context._jsc.sc().killExecutor(told["second"][0])
 assert held(lambda: not old.ages, 60)
-told["missed when idle"] = bool(held(attendance.none, 3))
+told["missed when idle"] = bool(held(watch.has_none, 3))
 told["missed when there is none"] = missed(60)
 print(json.dumps(told), flush=True)
 abandon(spark, 0)
