@@ -197,12 +197,7 @@ class LakeTable:
 
     def set_properties(self, properties: Mapping[str, str], remove: Iterable[str] = ()) -> None:
         """Set and remove table properties, in one commit."""
-        update = self._table.updateProperties()
-        for key, value in properties.items():
-            update = update.set(key, value)
-        for key in remove:
-            update = update.remove(key)
-        update.commit()
+        _update_properties(self._table, properties, remove)
         self._forget()
 
     def refresh(self) -> None:
@@ -223,12 +218,7 @@ class LakeTable:
         transaction = self._table.newTransaction()
         for step in steps:
             step(transaction.updateSchema()).commit()
-        update = transaction.updateProperties()
-        for key, value in properties.items():
-            update = update.set(key, value)
-        for key in remove:
-            update = update.remove(key)
-        update.commit()
+        _update_properties(transaction, properties, remove)
         transaction.commitTransaction()
         self.refresh()
 
@@ -268,3 +258,13 @@ def strings(jvm: Any, *values: str) -> Any:
     for index, value in enumerate(values):
         array[index] = value
     return array
+
+
+def _update_properties(of: Any, properties: Mapping[str, str], remove: Iterable[str]) -> None:
+    """Set and remove properties, in one commit of a table's or of its transaction's."""
+    update = of.updateProperties()
+    for key, value in properties.items():
+        update = update.set(key, value)
+    for key in remove:
+        update = update.remove(key)
+    update.commit()

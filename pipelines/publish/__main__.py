@@ -57,7 +57,7 @@ class Publisher:
             self._publish()
 
     def _publish(self) -> None:
-        """Have brought up to date what is due."""
+        """Look for datasets that are due, and run the worker if there are any."""
         try:
             looks = self.due.looks(open_catalog(self.settings), self.datasets)
             self._trouble = None

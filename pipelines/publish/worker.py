@@ -32,7 +32,7 @@ NOT_ALL = 3
 
 
 def main() -> int:
-    """See the module."""
+    """Publish until nothing changes any more, or SIGTERM; return the exit code."""
     log, stop, service = json_log(), Event(), os.getppid()
 
     def ask_to_stop(_number: int, _frame: FrameType | None) -> None:

@@ -4,6 +4,7 @@ from urllib.parse import quote
 
 from pydantic import Field, SecretStr
 
+from pipelines.lake.names import lake_namespace
 from pipelines.protection.crypto import ProtectionKeys
 from pipelines.sources.base.database import SourceAddress
 from services.stack.errors import NotConfigured
@@ -61,4 +62,4 @@ class StackSettings(CapturedSource):
 
     def namespace(self, schema: str) -> str:
         """Return the lake's namespace for a schema of the source."""
-        return self.source_name if schema == "public" else f"{self.source_name}_{schema}"
+        return lake_namespace(self.source_name, schema)
