@@ -25,3 +25,11 @@ class Limits:
     rows_per_key: int = 2
     few_removals: int = 5_000
     filter_buckets: int = 1 << 20
+
+    def is_few(self, records: int) -> bool:
+        """Return whether planning and starting cost more than so many records do."""
+        return records <= self.few_records
+
+    def is_many(self, offsets: int) -> bool:
+        """Return whether so many are read again from Kafka rather than cached."""
+        return offsets > self.cached_offsets

@@ -59,6 +59,11 @@ class MirrorSettings(BaseSettings):
         return (self.state_dir / "checkpoint").resolve()
 
     @property
+    def driver_lock(self) -> Path:
+        """The file that a driver's JVM has locked while it lives."""
+        return self.state_dir / "driver.lock"
+
+    @property
     def failpoints(self) -> Path:
         """The folder in which failpoints are armed."""
         return self.state_dir / "failpoints"

@@ -23,7 +23,7 @@ from .stamps import Stamps, key
 SIDE_BY_SIDE = 8
 """What is fetched beside what is built; Maven fetches one thing at a time, whoever asks."""
 NICENESS = 10
-"""Of what is made in the background: a tenth of what a server gets that wants the same core."""
+"""The priority of what is made in the background: a tenth of what a server gets that wants the same core."""
 TERMINAL_PACKAGES = ("rich", "markdown-it-py", "mdurl", "pygments")
 
 

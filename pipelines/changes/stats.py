@@ -31,9 +31,9 @@ class StatsRequest:
     """
 
     few: bool
+    listed_keys: int
     key_filter: KeyFilter | None = None
     histogram: KeyHistogram | None = None
-    listed_keys: int = 200
 
 
 @dataclass(frozen=True)

@@ -21,11 +21,9 @@ def coalesced(records: DataFrame, offsets: int, limits: Limits) -> DataFrame:
     That isn't one a Kafka partition, for every job on them goes over all of them. Many are left as they were read, in
     parts that are all alike.
     """
-    if offsets > limits.cached_offsets:
+    if limits.is_many(offsets):
         return records
-    return records.coalesce(
-        1 if offsets <= limits.few_records else records.sparkSession.sparkContext.defaultParallelism
-    )
+    return records.coalesce(1 if limits.is_few(offsets) else records.sparkSession.sparkContext.defaultParallelism)
 
 
 @contextmanager
@@ -35,7 +33,7 @@ def cached(records: DataFrame, offsets: int, limits: Limits) -> Iterator[DataFra
     Many are read again from Kafka instead, each time they are asked for: that takes less time than keeping them, and no
     memory.
     """
-    if offsets > limits.cached_offsets:
+    if limits.is_many(offsets):
         yield records
         return
     with persisted(records):

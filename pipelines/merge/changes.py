@@ -58,13 +58,13 @@ class Strategy:
     """
 
     writer: str
-    fold_positions: bool = False
-    prune: bool = True
-    near_rows: int = 0
-    filter_keys: Literal["stats", "keys"] | None = None
-    collect_few: bool = False
-    narrow: Mapping[str, str] | None = None
-    wide: Mapping[str, str] | None = None
+    fold_positions: bool
+    prune: bool
+    near_rows: int
+    filter_keys: Literal["stats", "keys"] | None
+    collect_few: bool
+    narrow: Mapping[str, str]
+    wide: Mapping[str, str]
 
 
 @dataclass(frozen=True)

@@ -61,7 +61,7 @@ def prepare(changes: MergeInput, strategy: Strategy, limits: Limits) -> Iterator
         if folded.missing is not None:
             with batch.outcome.stage("unchanged"):
                 present = _concerned_rows(changes, where, keys, parameters)
-                with configured(batch.session, (strategy.narrow or {}) if strategy.collect_few else NO_SETTINGS):
+                with configured(batch.session, strategy.narrow if strategy.collect_few else NO_SETTINGS):
                     known = all_known(folded.rows, shape, present, folded.missing, strategy.collect_few)
                 if not known:
                     lacking = orphans(folded.rows, shape, present)
@@ -80,7 +80,7 @@ def prepare(changes: MergeInput, strategy: Strategy, limits: Limits) -> Iterator
         )
         new = empty or since is not None
         narrow = new or where.listed is not None or key_filter is not None
-        settings = (strategy.narrow if narrow else strategy.wide) or NO_SETTINGS
+        settings = strategy.narrow if narrow else strategy.wide
         if new:
             write = partial(
                 append_rows, batch.session, plan, tuple(changes.table.column_types), since, settings=settings

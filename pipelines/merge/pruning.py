@@ -110,11 +110,11 @@ def stats_request(
     A key filter isn't requested where keys can be listed or there is no table yet, or where there are so many that the
     filter is made of their keys (see :mod:`pipelines.merge.keyed`).
     """
-    few, many = rows <= limits.few_records, rows > limits.cached_offsets
+    few = limits.is_few(rows)
     if table is None or rows <= limits.listed_keys:
-        return StatsRequest(few, listed_keys=limits.listed_keys)
-    key_filter = None if many else key_filter_for(shape, keys, table, rows, limits)
-    return StatsRequest(few, key_filter, histogram, limits.listed_keys)
+        return StatsRequest(few, limits.listed_keys)
+    key_filter = None if limits.is_many(rows) else key_filter_for(shape, keys, table, rows, limits)
+    return StatsRequest(few, limits.listed_keys, key_filter, histogram)
 
 
 def key_filter_for(

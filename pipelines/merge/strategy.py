@@ -48,7 +48,7 @@ def choose(changes: MergeInput, limits: Limits) -> Strategy:
     """Choose the strategy by what the batch and the table hold. Pure but for the table's metadata."""
     writer = next(writer.name for writer in WRITERS if writer.takes(changes, limits))
     stats, rows = changes.stats, changes.batch.profile.rows
-    few, many = rows <= limits.few_records, rows > limits.cached_offsets
+    few, many = limits.is_few(rows), limits.is_many(rows)
     prune = changes.truncated is None and changes.table.snapshot_id is not None
     # Otherwise each task would write to each partition, or deletes for each data file.
     alone = changes.table.deletes_together and not changes.table.partitioned

@@ -37,7 +37,7 @@ class BatchRecords:
 
     def of(self, topic: str, planned: Ranges) -> DataFrame:
         """Return the topic's records: from what is cached, or else read once more by themselves."""
-        if self.offsets <= self.limits.cached_offsets:
+        if not self.limits.is_many(self.offsets):
             return self.batch.where(F.col("topic") == topic)
         return coalesced(self.alone(topic, planned), offset_count(planned), self.limits)
 
@@ -99,13 +99,9 @@ class Intake:
 
         Of a topic that has many records, most likely all alike, few are looked at.
         """
-        if offsets <= self._limits.cached_offsets:
+        if not self._limits.is_many(offsets):
             return profile_records(batch.where(F.col("topic").isin(*ranges)))
-        large = {
-            t: by
-            for t, by in ranges.items()
-            if offset_count(by) > self._limits.cached_offsets and t not in self._audited
-        }
+        large = {t: by for t, by in ranges.items() if self._limits.is_many(offset_count(by)) and t not in self._audited}
         profiles: dict[str, TopicProfile] = {}
         if large:
             parts = ({t: part(by) for t, by in large.items()} for part in (beginning, ending))

@@ -30,8 +30,6 @@ from quality.errors import ContractError
 AGAIN_SECONDS = 600.0
 POLL_SECONDS = 0.5
 STOP_SECONDS = 8.0
-# Of pipelines.spark.session, which needs Spark.
-LOCK = "driver.lock"
 
 
 @dataclass
@@ -95,8 +93,8 @@ class Publisher:
         return process.returncode
 
     def _alone(self) -> bool:
-        """Whether the JVM of an earlier worker is gone, which could still commit what is withdrawn: it has the lock."""
-        with (self.settings.state_dir / LOCK).open("a") as file:
+        """Return whether no JVM of an earlier worker has the lock: it could still commit what is withdrawn."""
+        with self.settings.driver_lock.open("a") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -104,7 +102,7 @@ class Publisher:
         return True
 
     def _withdraw(self) -> bool:
-        """Whether everything that isn't shown any more is gone."""
+        """Withdraw what isn't shown any more; return whether all of it is gone."""
         try:
             for name in withdraw(open_catalog(self.settings), self.settings.source_name, self.datasets):
                 self.log.info("withdrawn", dataset=name)

@@ -133,7 +133,7 @@ def start_session(settings: MirrorSettings, name: str, ui: bool = True, lasting:
     conf.set(f"spark.executorEnv.{arenas}", os.environ[arenas])
     # Where its pages are served; by themselves they'd be for the whole network.
     os.environ["SPARK_LOCAL_IP"] = settings.spark_driver_bind
-    lock = _lock(settings.state_dir / "driver.lock")
+    lock = _lock(settings.driver_lock)
     return launch(conf, {"pass_fds": (lock,), "start_new_session": True}, secret)
 
 

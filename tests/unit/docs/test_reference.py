@@ -116,7 +116,7 @@ def test_no_log_line_is_described_that_nobody_writes() -> None:
 
 
 def test_every_key_of_a_batch_s_line_is_described() -> None:
-    """Those of the one function that makes the line, wherever it is."""
+    """The keys are read from the one function that makes the line, wherever it is."""
     (keys,) = [
         {key.value for key in node.keys if isinstance(key, ast.Constant)}
         for path in sorted((CHECKOUT / "pipelines").rglob("*.py"))

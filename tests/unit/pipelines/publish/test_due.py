@@ -132,7 +132,12 @@ class Log:
 
 def publisher(lake: Lake, monkeypatch: pytest.MonkeyPatch, script: str) -> tuple[service.Publisher, Log]:
     """A service whose worker is a line of Python; ``stop`` is set when it has looked once more after that."""
-    log, settings = Log(), SimpleNamespace(publish_seconds=0.01, state_dir=lake.folder, source_name="shop")
+    log, settings = (
+        Log(),
+        SimpleNamespace(
+            publish_seconds=0.01, state_dir=lake.folder, driver_lock=lake.folder / "driver.lock", source_name="shop"
+        ),
+    )
     monkeypatch.setattr(service, "open_catalog", lambda _: lake)
     worker = (sys.executable, "-c", script)
     return service.Publisher(settings, [SHOWN], lake.due(), Event(), log, worker), log  # type: ignore[arg-type]
@@ -172,7 +177,7 @@ def test_nothing_is_withdrawn_while_an_earlier_worker_could_still_commit(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made, _ = publisher(lake, monkeypatch, "")
-    with (lake.folder / service.LOCK).open("w") as lock:
+    with made.settings.driver_lock.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         assert not made._alone()
     assert made._alone()
