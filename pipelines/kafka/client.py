@@ -1,7 +1,9 @@
 """Kafka without Spark: offsets, and the few records that a process needs itself."""
 
+import atexit
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
 from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Message, TopicPartition
@@ -45,6 +47,27 @@ def ask(question: Callable[[], Answer]) -> Answer:
         wait=wait_exponential(0.1, max=1), reraise=True,
     )  # fmt: skip
     return again(question)
+
+
+def committed_offsets(bootstrap: str, group: str, partitions: Iterable[TopicPartitionKey]) -> list[TopicPartition]:
+    """Return what a consumer group has committed of each partition, with its metadata; an offset below 0: nothing.
+
+    Raises KafkaException.
+    """
+    asked = [TopicPartition(topic, partition) for topic, partition in partitions]
+    return ask(lambda: _member(bootstrap, group).committed(asked, timeout=ANSWER_SECONDS)) if asked else []
+
+
+@cache
+def _member(bootstrap: str, group: str) -> Consumer:
+    """Return the process's one consumer that asks for a group's offsets.
+
+    The admin client's own question kills the process while the group's coordinator moves (librdkafka #5040). A consumer
+    that is collected before it was closed may never end, and holds up its process, at full load: so it isn't collected.
+    """
+    consumer = Consumer(client_config(bootstrap) | {"group.id": group, "enable.auto.commit": False})
+    atexit.register(consumer.close)
+    return consumer
 
 
 def list_offsets(

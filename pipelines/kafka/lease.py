@@ -47,6 +47,10 @@ class Lease:
                 self._log.warning("waiting_for_lease", lease=self._name, why="another mirror of this source has it")
         return True
 
+    def close(self) -> None:
+        """End the membership on this side. The group keeps it for this mirror until the session's time is up."""
+        self._consumer.close()
+
     def is_held(self) -> bool:
         """Return whether this mirror has the lease now. To be called again and again, or it is lost."""
         message = self._consumer.poll(0)

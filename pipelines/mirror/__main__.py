@@ -87,6 +87,7 @@ def main() -> int:
         return 1
     finally:
         end_session(spark)
+        lease.close()
     # Whoever asks from now on is answered by the end of this process.
     for number in SIGNALS:
         signal.signal(number, signal.SIG_DFL)

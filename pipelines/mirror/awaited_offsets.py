@@ -5,10 +5,10 @@ The mirror leaves no table out of a batch, however fresh it need be, that isn't 
 
 from collections.abc import Collection, Mapping
 
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException, TopicPartition
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from pipelines.kafka.client import ANSWER_SECONDS, TopicPartitionKey, ask, client_config
+from pipelines.kafka.client import ANSWER_SECONDS, TopicPartitionKey, committed_offsets
 
 GROUP = "lakehouse.wanted"
 
@@ -26,15 +26,13 @@ class AwaitedOffsets:
     """The offsets that somebody waits for. None, where the broker doesn't answer."""
 
     def __init__(self, bootstrap: str) -> None:
-        self._group = Consumer(client_config(bootstrap) | {"group.id": GROUP, "enable.auto.commit": False})
+        self._bootstrap = bootstrap
 
     def beyond(self, positions: Mapping[str, Mapping[int, int]]) -> Collection[str]:
         """Return the topics of which more is waited for than up to these positions (topic to partition to offset)."""
-        partitions = [TopicPartition(topic, partition) for topic, by in positions.items() for partition in by]
-        if not partitions:
-            return set()
+        partitions = [(topic, partition) for topic, by in positions.items() for partition in by]
         try:
-            found = ask(lambda: self._group.committed(partitions, timeout=ANSWER_SECONDS))
+            found = committed_offsets(self._bootstrap, GROUP, partitions)
         except KafkaException:
             return set()
         return {at.topic for at in found if at.offset > positions[at.topic][at.partition]}

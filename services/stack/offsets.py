@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from pipelines.kafka.client import (
@@ -14,6 +14,7 @@ from pipelines.kafka.client import (
     TopicPartitionKey,
     ask,
     client_config,
+    committed_offsets,
     list_offsets,
 )
 from pipelines.mirror.awaited_offsets import await_offsets
@@ -32,7 +33,6 @@ class KafkaOffsets:
     def __init__(self, bootstrap: str, topics: SourceTopics) -> None:
         self._bootstrap, self._prefixes, self._schema_log = bootstrap, topics.prefixes, topics.schema_topic
         self._admin = AdminClient(client_config(bootstrap))
-        self._group = Consumer(client_config(bootstrap) | {"group.id": GROUP, "enable.auto.commit": False})
 
     def partitions(self, schema_log: bool = False) -> list[TopicPartitionKey]:
         """Return every partition of every captured table's topic.
@@ -64,9 +64,8 @@ class KafkaOffsets:
         self._ask(lambda: await_offsets(self._admin, ends))
 
     def _told(self) -> list[TopicPartition]:
-        # The admin client's own question kills the process while the group's coordinator moves (librdkafka #5040).
-        asked = [TopicPartition(topic, partition) for topic, partition in self.partitions(schema_log=True)]
-        found = self._ask(lambda: self._group.committed(asked, timeout=ANSWER_SECONDS))
+        asked = self.partitions(schema_log=True)
+        found = self._ask(lambda: committed_offsets(self._bootstrap, GROUP, asked))
         return [tp for tp in found if tp.offset >= 0]
 
     def _list(self, partitions: Iterable[TopicPartitionKey], spec: Any) -> Offsets:

@@ -6,12 +6,13 @@ puts them back commits that number as well. So whatever cut a replay short, the 
 
 import uuid
 from collections.abc import Iterable
+from contextlib import closing
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from pipelines.dead_letters.store import DEAD_LETTER_TOPIC
 from pipelines.kafka.avro import Decoder
-from pipelines.kafka.client import ask, client_config
+from pipelines.kafka.client import client_config, committed_offsets
 from pipelines.kafka.wire import REPLAYED_FROM
 from services.operations.dead_letters.letters import LISTED, Letter, LetterFilter, Letters, position
 from services.stack.errors import LakehouseError, Unreachable
@@ -55,7 +56,7 @@ def check_opened(chosen: Iterable[Letter]) -> None:
 def close_interrupted(letters: Letters, bootstrap: str) -> None:
     """Close the letters of a replay that was done and then cut short. Raises Unreachable."""
     try:
-        letters.finish(_last_done(_group(bootstrap)))
+        letters.finish(_last_done(bootstrap))
     except KafkaException as error:
         raise _unreachable(bootstrap, error) from error
 
@@ -67,16 +68,17 @@ def replay(letters: Letters, wanted: LetterFilter, decoder: Decoder, bootstrap: 
     records. Raises Unreachable, and Sealed for letters that can't be opened.
     """
     try:
-        producer, group = Producer(client_config(bootstrap) | {"transactional.id": TRANSACTIONAL_ID}), _group(bootstrap)
+        producer = Producer(client_config(bootstrap) | {"transactional.id": TRANSACTIONAL_ID})
         # From here on no earlier replay can come to its end.
         producer.init_transactions(SECONDS)
-        letters.finish(_last_done(group))
+        letters.finish(_last_done(bootstrap))
         chosen = with_keys(letters, wanted, decoder)
         check_opened(chosen)
         if chosen:
             number = str(uuid.uuid4())
             letters.begin(chosen, number)
-            _produce(producer, group, chosen, number)
+            with closing(Consumer(client_config(bootstrap) | {"group.id": GROUP})) as group:
+                _produce(producer, group, chosen, number)
             letters.finish(number)
     except KafkaException as error:
         raise _unreachable(bootstrap, error) from error
@@ -108,12 +110,8 @@ def _produce(producer: Producer, group: Consumer, chosen: Iterable[Letter], numb
     producer.commit_transaction(SECONDS)
 
 
-def _group(bootstrap: str) -> Consumer:
-    return Consumer(client_config(bootstrap) | {"group.id": GROUP})
-
-
-def _last_done(group: Consumer) -> str | None:
-    (found,) = ask(lambda: group.committed([TopicPartition(*MARK)], timeout=SECONDS))
+def _last_done(bootstrap: str) -> str | None:
+    (found,) = committed_offsets(bootstrap, GROUP, [MARK])
     return found.metadata or None
 
 
