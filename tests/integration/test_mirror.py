@@ -81,11 +81,9 @@ def test_a_new_table_appears_without_a_restart(stack: Stack) -> None:
 
 # While the workload writes, which doesn't know of these columns; and what is killed then.
 ALTERATIONS: list[tuple[str, list[str]]] = [
-    ("ALTER TABLE {table} ADD COLUMN extra_{cycle} int NOT NULL DEFAULT 7", SERVERS[1:4]),
-    ("ALTER TABLE orders ADD COLUMN later text DEFAULT 'a', ADD COLUMN less int", ["mirror"]),
-    ("ALTER TABLE orders RENAME COLUMN later TO sooner", SERVERS[4:]),
-    ("ALTER TABLE {table} ADD COLUMN extra_{cycle} timestamptz DEFAULT now()", ["mirror"]),
-    ("ALTER TABLE orders DROP COLUMN less, ALTER COLUMN sooner SET DEFAULT 'b'", []),
+    ("ALTER TABLE {table} ADD COLUMN extra_{cycle} int NOT NULL DEFAULT 7, ADD COLUMN less int", SERVERS[1:]),
+    ("ALTER TABLE {table} RENAME COLUMN extra_0 TO sooner", ["mirror"]),
+    ("ALTER TABLE {table} DROP COLUMN less, ALTER COLUMN sooner SET DEFAULT 8", []),
 ]
 
 
@@ -106,10 +104,11 @@ def test_everything_is_killed_at_random_moments_while_columns_change(stack: Stac
     with stack.workload(rate=5, survives=False):
         stack.moves_on()
         kill(SERVERS[:1])
+    table = moments.choice(["orders", "order_items", "customers"])
     with stack.workload(seed=seed):
         for cycle, (alter, servers) in enumerate(ALTERATIONS):
             stack.moves_on(moments.randrange(1, 200))
-            stack.sql(alter.format(table=moments.choice(["orders", "order_items", "customers"]), cycle=cycle))
+            stack.sql(alter.format(table=table, cycle=cycle))
             kill(servers)
         stack.moves_on()
     stack.assert_equal()
