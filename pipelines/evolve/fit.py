@@ -35,17 +35,18 @@ def check_frozen(table: LakeTable, target: TargetSchema) -> None:
 
 def fit_columns(
     table: LakeTable, target: TargetSchema, versions: TableVersions, shape: TableShape | None,
-    protected: ProtectedColumns | None = None,
+    protected: ProtectedColumns | None = None, resyncing: bool = False,
 ) -> list[Change]:  # fmt: skip
     """Give the table the columns of ``target``, in one commit, and return what was changed.
 
     Raise StopPipeline where that can't be done, before anything is changed: the message says what differs, what to do.
-    ``shape``: of the newest events, which tells of defaults where the source has no schema log.
+    ``shape``: of the newest events, which tells of defaults where the source has no schema log. ``resyncing``: the
+    source's rows are being read again, whatever key they have.
     """
     has = applied_schema(table, versions)
     found = with_defaults(schema_changes(has, target), target, versions)
     renamed = {c.column: c.to for c in found if c.kind == "rename"}
-    differences = impossible_changes(has, target, found, versions, shape)
+    differences = impossible_changes(has, target, found, versions, shape, resyncing)
     if sorted(renamed.get(key, key) for key in has.keys) != sorted(target.keys):
         differences.append(f"the key is {list(has.keys)} in the lake and {list(target.keys)} in the source")
     refuse(table, differences)
@@ -143,8 +144,9 @@ def refuse(table: LakeTable, differences: Sequence[str]) -> None:
 
 
 def impossible_changes(
-    has: AppliedSchema, target: TargetSchema, found: Sequence[Change], versions: TableVersions, shape: TableShape | None
-) -> list[str]:
+    has: AppliedSchema, target: TargetSchema, found: Sequence[Change], versions: TableVersions,
+    shape: TableShape | None, resyncing: bool = False,
+) -> list[str]:  # fmt: skip
     """List the changes that a table can't follow, each with the reason."""
     renamed = {c.column: c.to for c in found if c.kind == "rename"}
     differences = []
@@ -153,7 +155,9 @@ def impossible_changes(
         old = next((old for old, new in renamed.items() if new == change.column), change.column)
         if change.kind in ("drop", "replace") and old in has.fixed:
             differences.append(f"column {old} can't go, because the table is partitioned by it, or was")
-        elif change.kind == "replace" and not (reread and target.keys and change.column not in target.keys):
+        elif change.kind == "replace" and not (
+            reread and (target.keys or resyncing) and change.column not in target.keys
+        ):
             differences.append(f"column {old} is {has.types[old]} in the lake and {printed(change.to)} in the source")
     if target.version is None and shape is not None:
         added = {change.column for change in found if change.kind == "add"}
@@ -162,6 +166,6 @@ def impossible_changes(
             for c in shape.columns
             if c.name in added and c.has_default
         ]
-    elif reread and not target.keys:
-        differences.append("older rows have new values, and rows without a key can't be read again")
+    elif reread and not target.keys and not resyncing:
+        differences.append("its rows have no key and other values now, so that all are to be read again by a resync")
     return differences

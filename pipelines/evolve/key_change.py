@@ -80,7 +80,7 @@ def change_key(
     target = apply_policy(has, replace(target_schema(None, (), versions, has), keys=newest.key), policy)
     check_frozen(table, target)
     found = with_defaults(schema_changes(has, target), target, versions)
-    differences = impossible_changes(has, target, found, versions, None)
+    differences = impossible_changes(has, target, found, versions, None, resyncing)
     differences += [f"the key column {key} has a type which the lake can't hold" for key in target.keys
                     if key not in target.types]  # fmt: skip
     differences += ["the spec freezes the key"] if policy.key == FREEZE and not same else []

@@ -28,6 +28,16 @@ def source_database(address: "SourceAddress") -> "SourceDatabase":
     return PostgresDatabase(address)
 
 
+def rereads_wait(address: "SourceAddress") -> bool:
+    """Return whether tables of the source changed without events and wait to be looked after. Raises SourceError.
+
+    For a process that does nothing else: it needs few libraries.
+    """
+    from pipelines.sources.postgres.signals import rereads_wait as wait
+
+    return wait(address)
+
+
 def source_administrator(address: "SourceAddress", options: "ConnectorOptions") -> "SourceAdministrator":
     """Return a source's database, as capture prepares it. ``address``: with an administrator's user."""
     from pipelines.sources.postgres.administrator import PostgresAdministrator

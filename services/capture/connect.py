@@ -84,6 +84,10 @@ class Connect:
         answer = self._ask("GET", f"/connectors/{name}/offsets") or {"offsets": []}
         return next((entry["offset"] for entry in answer["offsets"]), None)
 
+    def reads_tables(self, name: str) -> bool:
+        """Return whether the connector is reading tables again, beside the stream."""
+        return "incremental_snapshot_collections" in (self.offset(name) or {})
+
     def forget_offset(self, name: str) -> None:
         """Have the stopped connector begin anew, when it is resumed: with a snapshot of all its tables."""
         self._ask("DELETE", f"/connectors/{name}/offsets")

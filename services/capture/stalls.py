@@ -11,7 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+# What the stored position has of an incremental snapshot while one is under way begins with it.
+INCREMENTAL_SNAPSHOT = "incremental_snapshot_"
+
 STALL_SECONDS = 120.0
+READING_SECONDS = 60.0
 MAX_DOUBLINGS = 5
 
 
@@ -51,3 +55,25 @@ class Flow:
         if since is not None and now - since >= self.patience:
             return Flow(stored, restarts=self.restarts + 1), True
         return Flow(stored, due, since, self.restarts), False
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Since when an incremental snapshot hasn't come on, by what the connector stores of it.
+
+    One that meets a table whose columns have just changed may end without a word; another task takes it up again.
+    ``restarts``: how often the task was started anew with the same stored.
+    """
+
+    stored: Mapping[str, Any] | None = None
+    since: float = 0.0
+    restarts: int = 0
+
+    def observe(self, stored: Mapping[str, Any] | None, now: float) -> tuple["Reading", bool]:
+        """Return what becomes of it, and whether to start the task anew. ``stored``: what the connector has stored."""
+        found = {name: value for name, value in (stored or {}).items() if name.startswith(INCREMENTAL_SNAPSHOT)}
+        if not found or found != self.stored:
+            return Reading(found or None, now), False
+        if now - self.since >= READING_SECONDS * 2.0 ** min(self.restarts, MAX_DOUBLINGS):
+            return Reading(found, now, self.restarts + 1), True
+        return self, False

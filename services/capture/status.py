@@ -2,7 +2,7 @@
 
 from pydantic import BaseModel, ConfigDict
 
-from pipelines.sources.base.capture import Mode, SlotState, TableCapture
+from pipelines.sources.base.capture import Mode, Reread, SlotState, TableCapture
 from pipelines.sources.kinds import source_database
 from services.capture import health
 from services.capture.connect import Connect
@@ -18,7 +18,8 @@ class CaptureReport(BaseModel):
 
     ``tables`` names every table of the captured schemas and what becomes of it, in the words of
     :class:`~pipelines.sources.base.capture.Mode`, with a reason where it isn't simply keyed.
-    ``restarts_used`` is None where what the service last said isn't known.
+    ``restarts_used`` is None where what the service last said isn't known. ``changed_without_events``:
+    table to why, until its rows are read again and compared.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -35,6 +36,7 @@ class CaptureReport(BaseModel):
     wal_held_bytes: int | None
     wal_bound_bytes: int | None
     tables: dict[str, str]
+    changed_without_events: dict[str, str] = {}
 
     @property
     def healthy(self) -> bool:
@@ -51,7 +53,7 @@ def report(settings: StatusSettings | None = None, seen: health.Health | None = 
     seen = seen or health.read(settings.state_dir)
     connector, tasks, error = _connector(settings)
     with source_database(settings.owner_address).connect() as source:
-        slot, tables = source.slot(), source.captures()
+        slot, tables, rereads = source.slot(), source.captures(), source.open_rereads()
     error = _broken(slot, seen, connector) or error
     return CaptureReport(
         connector=connector,
@@ -66,7 +68,16 @@ def report(settings: StatusSettings | None = None, seen: health.Health | None = 
         wal_held_bytes=None if slot is None else slot.held_bytes,
         wal_bound_bytes=None if slot is None else slot.bound_bytes,
         tables={table.name: _words(table) for table in tables},
+        changed_without_events=_why(rereads),
     )
+
+
+def _why(rereads: list[Reread]) -> dict[str, str]:
+    found: dict[str, list[str]] = {}
+    for reread in rereads:
+        if reread.why not in found.setdefault(reread.table, []):
+            found[reread.table].append(reread.why)
+    return {table: "; ".join(reasons) for table, reasons in found.items()}
 
 
 def _connector(settings: StatusSettings) -> tuple[str, dict[str, str], str | None]:

@@ -17,11 +17,12 @@ from services.capture.errors import NotReady
 from services.capture.health import State
 from services.capture.restarts import MAX_RESTARTS, Action, Restarts
 from services.capture.source import Source
-from services.capture.stalls import Flow
+from services.capture.stalls import Flow, Reading
 from services.stack.stopping import Stop
 
 TICK_SECONDS = 2.0
-KEEP_READY_SECONDS = 15.0
+KEEP_READY_SECONDS = 5.0
+CONTINUITY_SECONDS = 15.0
 CONNECT_SECONDS = 180.0
 MIB = 1024**2
 CAPTURE_STALLS, CONNECTOR_FAILED = "infra/runbooks/capture-stalls.md", "infra/runbooks/connector-failed.md"
@@ -40,10 +41,13 @@ class Watcher:
     log: BoundLogger
     restarts: Restarts = field(default_factory=Restarts)
     flow: Flow = field(default_factory=Flow)
+    reading: Reading = field(default_factory=Reading)
     excluded: LeftOut = _NOTHING_LEFT_OUT
     shown: tuple[State, int, str | None] | None = None
     warned: bool = False
     kept_ready_at: float = field(default_factory=time.monotonic)
+    checked_at: float = field(default_factory=time.monotonic)
+    told: set[int] = field(default_factory=set)
 
     @property
     def name(self) -> str:
@@ -99,7 +103,7 @@ class Watcher:
             self.log.info("tables to be taken in", tables=sorted(keyed))
         if others:
             self.log.warning("rows of tables without a key", tables=sorted(others),
-                             next="those from before now are missing until `lakehouse resync --all`")  # fmt: skip
+                             next="those from before now are missing until `lakehouse resync TABLE`")  # fmt: skip
 
     def _look(self) -> None:
         state = self.connect.state(self.name)
@@ -173,6 +177,10 @@ class Watcher:
         changed, excluded = self.source.keep_ready()
         if changed:
             self.log.warning("tables made safe to capture", tables=changed)
+        for reread in self.source.open_rereads():
+            if reread.id not in self.told:
+                self.told.add(reread.id)
+                self.log.warning("changed without events", table=reread.table, why=reread.why, remedy=reread.how.value)
         # A signal that the task of before reads is lost, so tables taken in are copied at a later look.
         if self.shown is not None and self.shown[0] is State.RUNNING:
             to_copy = copies.read(self.source.settings.state_dir)
@@ -183,7 +191,9 @@ class Watcher:
         if excluded.differs_from(self.excluded):
             self._register(excluded)
             self.log.info("tables left out", left_out=sorted(excluded.tables))
-        if self.shown is not None and self.shown[0] in (State.RUNNING, State.STALLED):
+        due = time.monotonic() - self.checked_at >= CONTINUITY_SECONDS
+        if due and self.shown is not None and self.shown[0] in (State.RUNNING, State.STALLED):
+            self.checked_at = time.monotonic()
             self._check_continuity()
 
     def _check_continuity(self) -> None:
@@ -194,6 +204,11 @@ class Watcher:
             return
         remember(self.source.settings.state_dir, self.source.leave_mark())
         self._check_flow(offset, now)
+        self.reading, start_anew = self.reading.observe(offset, time.monotonic())
+        if start_anew:
+            self.log.warning("rows aren't read again", connector=self.name, restart=self.reading.restarts,
+                             next="the task is started anew, and takes it up")  # fmt: skip
+            self.connect.restart(self.name, only_failed=False)
         bound = self.source.settings.slot_wal_warn_mib
         if (now.held > bound * MIB) is not self.warned:
             self.warned = not self.warned

@@ -11,10 +11,10 @@ from services.cli.output import CHECK_FAILED, Because, expected_errors, out, pri
 from services.operations.audit_trail import audited
 from services.stack.endpoints import StackSettings
 from services.stack.lake import open_catalog
-from services.verifier import record
 from services.verifier.heal import Healing
 from services.verifier.heal import heal as run_heal
-from services.verifier.rounds import Finding, TableState
+from services.verify import record
+from services.verify.rounds import Finding, TableState
 
 app = typer.Typer(rich_markup_mode="markdown")
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]

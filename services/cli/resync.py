@@ -16,7 +16,8 @@ HELP = """Make tables equal to their source again where events were lost on the 
 
 The rows are read from the source again, and what the lake has beyond them (missed deletes) is removed. Readers see no
 empty table, and the other tables go on. `--all` makes a new replication slot as well, for a slot that is lost or a
-source that was restored; nothing is streamed while the whole source is read. Examples:
+source that was restored; nothing is streamed while the whole source is read. The writers of a table without a key
+wait while it is read, and the stream does. Examples:
 
     lakehouse resync orders public.customers
 
@@ -41,7 +42,7 @@ def resync(
     with expected_errors(as_json), progress(not as_json) as on_progress:
         settings = StackSettings.load()
         if dry_run:
-            chosen = [table.full_name for table in plan(settings, names or (), whole)]
+            chosen = [table.full_name for table in plan(settings, names or ())]
         else:
             target = "all" if whole else ", ".join(names or ())
             with audited(open_catalog(settings), "resync", target, because) as doing:

@@ -19,8 +19,8 @@ from services.cli.output import UNUSABLE, age, expected_errors, fail, out, print
 from services.stack.endpoints import StackSettings
 from services.stack.lake import ledger_of, open_catalog, tables
 from services.stack.offsets import Offsets, behind, kafka
-from services.verifier import record
-from services.verifier.rounds import TableState
+from services.verify import record
+from services.verify.rounds import TableState
 
 app = typer.Typer(help="Tables of the lake.", no_args_is_help=True, rich_markup_mode="markdown")
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from services.runner.protocol import Runner
 
 MIB = 1024**2
+# Of 80 columns; the rest is for what is said.
+LABEL_WIDTH = 24
+CHANGED_PAGE = "infra/runbooks/changed-without-events.md"
 
 
 def look(runner: Runner) -> CaptureReport | str:
@@ -45,7 +48,7 @@ def is_healthy(capture: CaptureReport | str | None) -> bool:
 def table(capture: CaptureReport | str) -> Table:
     """Return the report as rows of a name and a text."""
     shown = Table(box=None, pad_edge=False, show_header=False)
-    shown.add_column(style="bold", no_wrap=True)
+    shown.add_column(style="bold", max_width=LABEL_WIDTH)
     shown.add_column(overflow="fold")
     rows = [("capture", f"not known: {capture}")] if isinstance(capture, str) else _rows(capture)
     for name, text in rows:
@@ -65,11 +68,14 @@ def _rows(capture: CaptureReport) -> Iterator[tuple[str, str]]:
     if capture.restarts_used:
         yield "  task restarts", f"{capture.restarts_used} of {capture.restarts_allowed}"
     yield "  slot", capture.slot + _held(capture.wal_held_bytes, capture.wal_bound_bytes)
+    for name, why in sorted(capture.changed_without_events.items()):
+        yield "  changed without events", f"{name}: {why}; being read again, see {CHANGED_PAGE}"
     tables: dict[str, list[str]] = {}
-    for name, becomes in capture.tables.items():
-        tables.setdefault(becomes, []).append(name)
-    for becomes, names in sorted(tables.items()):
-        yield f"  {becomes}", ", ".join(sorted(names))
+    for name, becomes in sorted(capture.tables.items()):
+        mode, _, reason = becomes.partition(": ")
+        tables.setdefault(mode, []).append(f"{name} ({reason})" if reason else name)
+    for mode, names in sorted(tables.items()):
+        yield f"  {mode}", ", ".join(names)
 
 
 def _held(held: int | None, bound: int | None) -> str:

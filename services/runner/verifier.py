@@ -8,7 +8,7 @@ from rich.markup import escape
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from services.verifier.rounds import TableState
+    from services.verify.rounds import TableState
 
 
 def look() -> list[TableState] | str:
@@ -20,7 +20,7 @@ def look() -> list[TableState] | str:
     from services.stack.endpoints import StackSettings
     from services.stack.errors import LakehouseError
     from services.stack.lake import open_catalog
-    from services.verifier import record
+    from services.verify import record
 
     try:
         return record.read(open_catalog(StackSettings.load()))

@@ -24,11 +24,11 @@ from services.stack.progress import OnProgress
 from services.stack.records import Decoder
 from services.stack.scratch import scratch
 from services.stack.source import connect, topics_of
-from services.verifier.rounds import ChunkResult, Finding, VerifiedPosition
 from services.verifier.settings import VerifierSettings
 from services.verify import columns, protected_columns, staging
 from services.verify.ranges import EVERY_ROW, lake_range
 from services.verify.report import Difference, TableReport
+from services.verify.rounds import ChunkResult, Finding, VerifiedPosition
 from services.verify.table_comparison import TableComparison, contract_of
 
 MEMORY = "128MB"

@@ -8,8 +8,8 @@ from pipelines.sources.base.tables import EVERY_KEY, KeyRange, SourceTable
 from services.stack.endpoints import StackSettings
 from services.stack.lake import open_catalog
 from services.stack.source import connect
-from services.verifier import record
-from services.verifier.rounds import Finding
+from services.verify import record
+from services.verify.rounds import Finding
 
 # Those that reading rows of the source again can mend.
 MENDED = {"differs", "missing"}

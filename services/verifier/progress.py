@@ -5,7 +5,7 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 from services.stack.state_files import write_whole
-from services.verifier.rounds import TableState
+from services.verify.rounds import TableState
 
 PROGRESS, ALIVE = "progress.json", "alive"
 _STATES = TypeAdapter(dict[str, TableState])

@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cached_property
 
 import duckdb
 from confluent_kafka import KafkaException
@@ -19,12 +20,16 @@ from services.stack.offsets import Offsets, kafka
 from services.stack.progress import Progress
 from services.stack.source import connect, topics_of
 from services.stack.stopping import Stop
-from services.verifier import progress, record
+from services.verifier import progress
 from services.verifier.chunks import Exclusion, Job, Outcome, Postponement, look
-from services.verifier.rounds import Finding, TableState
+from services.verifier.rereads import Rereads
 from services.verifier.settings import VerifierSettings
+from services.verify import record
+from services.verify.rounds import Finding, TableState
 
 LONGEST_REST = 30.0
+URGENT_REST = 2.0
+LONGEST_IDLE = 86400.0
 RECORD_SECONDS = 300.0
 KEYS_LOGGED = 20
 # What a server that is down, or just comes up, makes of a look: it is tried again.
@@ -46,6 +51,11 @@ class Verifier:
     recorded: list[record.Row] = field(default_factory=list)
     recorded_at: float = field(default_factory=time.monotonic)
     trouble: str | None = None
+
+    @cached_property
+    def rereads(self) -> Rereads:
+        """What is done about tables that changed without events."""
+        return Rereads(self.settings, self.log, self._on_progress)
 
     def run(self) -> float:
         """Return when asked to stop, or when nothing is due for so many seconds that it is worth while to sleep."""
@@ -75,12 +85,13 @@ class Verifier:
         with connect(self.settings) as source:
             unread = source.why_left_out()
             tables = [table for table in source.tables() if table.full_name not in unread]
-        self._know(tables)
+            self._know(tables)
+            self.states = self.rereads.take(source, self.states)
         mirrored = kafka(self.settings).mirrored()
         jobs = list(self._due(tables, mirrored))
         if not jobs:
             self._record()
-            return self._until_due(), True
+            return min(self._until_due(), URGENT_REST if self.rereads.waiting else LONGEST_IDLE), True
         started, rows = time.monotonic(), 0
         for job, outcome in look(self.settings, jobs, self._on_progress):
             rows += 0 if isinstance(outcome, (Exclusion, Postponement)) else outcome.rows
@@ -89,7 +100,9 @@ class Verifier:
         often = min(RECORD_SECONDS, self.settings.verifier_pause_seconds)
         if time.monotonic() - self.recorded_at > often or self._differences_changed():
             self._record()
-        return self.settings.rest(rows, time.monotonic() - started), False
+        rest = self.settings.rest(rows, time.monotonic() - started)
+        # Somebody waits for these.
+        return min(rest, URGENT_REST) if self.rereads.waiting else rest, False
 
     def _rest(self, seconds: float) -> None:
         ends = time.monotonic() + seconds

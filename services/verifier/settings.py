@@ -15,6 +15,7 @@ class VerifierSettings(StackSettings):
     ``verifier_chunk_rows``: rows compared at one position. ``verifier_rows_per_second`` and ``verifier_share``: the
     most it reads, and the most of the time that it works. ``verifier_pause_seconds``: from the end of a table's round
     to the beginning of its next one. ``verifier_again_seconds``: after which a difference is looked at again.
+    ``reread_seconds``: what reading a table again may take.
     """
 
     verifier_chunk_rows: int = Field(default=20_000, gt=0)
@@ -22,6 +23,7 @@ class VerifierSettings(StackSettings):
     verifier_share: float = Field(default=0.1, gt=0, le=1)
     verifier_pause_seconds: float = Field(default=600, ge=0)
     verifier_again_seconds: float = Field(default=30, ge=0)
+    reread_seconds: float = Field(default=6 * 60 * 60, gt=0)
     state_dir: Path = CHECKOUT / ".lakehouse/data/verifier"
 
     @property

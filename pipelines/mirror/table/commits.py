@@ -200,7 +200,10 @@ class Commits:
         with batch.outcome.stage("evolve"):
             created = self._ledger.table is None
             table = self._ledger.table = self._ledger.table or self._create(resolved)
-            changed = fit_columns(table, resolved.target, resolved.versions, resolved.schemas.shape, self._protected)
+            resyncing = resync is not None and resync.replaces_rows(self._ledger.known)
+            changed = fit_columns(
+                table, resolved.target, resolved.versions, resolved.schemas.shape, self._protected, resyncing
+            )
             batch.outcome.schema_changes += [str(change) for change in changed]
             self._apply_layout(table, batch.outcome, again=created or bool(changed))
             backfill(batch.session, table)

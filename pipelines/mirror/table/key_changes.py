@@ -61,6 +61,6 @@ class KeyChanges:
 
     def _change_key(self, table: LakeTable, known: TableVersions, planned: TopicBatch, resync: Resync | None) -> None:
         with planned.outcome.stage("evolve"):
-            resyncing = resync is not None and resync.awaited_by(self._ledger.known)
+            resyncing = resync is not None and resync.replaces_rows(self._ledger.known)
             done = change_key(planned.session, table, known, self._policy, resyncing, self._protected)
             planned.outcome.schema_changes += [str(change) for change in done]

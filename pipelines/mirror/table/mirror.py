@@ -277,6 +277,7 @@ class TableMirror:
         if target.version is None:
             return
         self._protected.check(target.columns, target.keys)
-        done = fit_columns(table, target, versions, None, self._protected)
+        resyncing = self._resync is not None and self._resync.replaces_rows(self._ledger.known)
+        done = fit_columns(table, target, versions, None, self._protected, resyncing)
         planned.outcome.schema_changes += [str(change) for change in done]
         backfill(planned.session, table)

@@ -46,6 +46,34 @@ class LeftOut:
         return (self.tables, self.escaped) != (told.tables, told.escaped) or not told.partitions <= self.partitions
 
 
+class Remedy(StrEnum):
+    """What is done about a table whose rows changed, or may have, without events."""
+
+    VERIFY = "verify"
+    ROWS = "rows"
+    TABLE = "table"
+
+
+@dataclass(frozen=True)
+class Reread:
+    """A table whose rows changed, or may have, without events.
+
+    ``why``: a clause, of which ``table`` is what is meant. ``how``: its rows were asked for already, or all of it is to
+    be read again, since rows may be gone or have no key; or nobody knows, and it is to be compared.
+    """
+
+    id: int
+    schema: str
+    name: str
+    how: Remedy
+    why: str
+
+    @property
+    def table(self) -> str:
+        """``schema.table``."""
+        return f"{self.schema}.{self.name}"
+
+
 @dataclass(frozen=True)
 class SlotState:
     """The replication slot and the log that it holds back, in bytes. ``bound_bytes`` is None when nothing bounds it."""
@@ -101,6 +129,10 @@ class SourceAdministrator(Protocol):
 
     def keep_ready(self) -> tuple[int, LeftOut]:
         """Mend tables that aren't ready: how many were changed, and what the connector must not read now."""
+        ...
+
+    def open_rereads(self) -> list[Reread]:
+        """Return the tables whose rows changed, or may have, without events, and aren't yet in the lake as they are."""
         ...
 
     def captures(self) -> list[TableCapture]:

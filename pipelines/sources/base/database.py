@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from pydantic import SecretStr
 
-from pipelines.sources.base.capture import SlotState, TableCapture
+from pipelines.sources.base.capture import Reread, SlotState, TableCapture
 from pipelines.sources.base.tables import EVERY_KEY, DescribedTable, Key, KeyRange, SourceTable, TableColumn
 
 if TYPE_CHECKING:
@@ -152,12 +152,27 @@ class CaptureSession(Protocol):
         """Return how much of the log up to ``until`` isn't in Kafka; None: nothing holds capture's place."""
         ...
 
-    def request_reread(self, table: SourceTable, within: KeyRange | None = None) -> str:
+    def request_reread(self, table: SourceTable, within: KeyRange | None = None, at_once: bool = False) -> str:
         """Ask capture to read a table's rows again beside the stream of changes, and return the request's id.
 
-        ``within``: rows of these keys only. In the session's transaction, if it has one. A connector that doesn't run
-        reads the request once it does.
+        ``within``: rows of these keys only. ``at_once``: at one position, for which the stream of all tables waits. In
+        the session's transaction, if it has one. A connector that doesn't run reads the request once it does.
         """
+        ...
+
+    def locked(self, table: SourceTable, seconds: float) -> AbstractContextManager[None]:
+        """Keep a table as it is within the block: its writers wait, its readers don't.
+
+        A moment without writers is waited for, so many seconds in all, and never so that they wait for this.
+        """
+        ...
+
+    def open_rereads(self) -> list[Reread]:
+        """Return the tables of which rows are to be read again, or looked at, because no event tells what changed."""
+        ...
+
+    def close_reread(self, reread: Reread, outcome: str) -> None:
+        """Say what became of such a table."""
         ...
 
     def rereads_requested(self) -> int:

@@ -6,7 +6,7 @@ from typing import Any
 
 import psycopg
 
-from pipelines.sources.base.capture import ConnectorOptions, LeftOut, LogState, TableCapture
+from pipelines.sources.base.capture import ConnectorOptions, LeftOut, LogState, Reread, TableCapture
 from pipelines.sources.base.database import SourceAddress
 from pipelines.sources.postgres.capture import (
     HEARTBEAT_TABLE,
@@ -20,7 +20,7 @@ from pipelines.sources.postgres.capture import (
 from pipelines.sources.postgres.capture_tables import left_out, read_captures, read_names, read_states
 from pipelines.sources.postgres.connection import connect
 from pipelines.sources.postgres.errors import translated
-from pipelines.sources.postgres.signals import ask_for_snapshot
+from pipelines.sources.postgres.signals import ask_for_snapshot, open_rereads
 
 _MARK = f"""
 UPDATE {HEARTBEAT_TABLE} SET mark_before = mark, mark = gen_random_uuid()
@@ -62,6 +62,12 @@ class PostgresAdministrator:
             connection.execute("SET lock_timeout = '2s'")
             row = connection.execute("SELECT lakehouse.prepare_tables(), lakehouse.log_schemas()").fetchone()
             return (row[0] if row else 0), self._left_out(connection)
+
+    @translated()
+    def open_rereads(self) -> list[Reread]:
+        """Return the tables whose rows changed, or may have, without events, and aren't yet in the lake as they are."""
+        with connect(self.address) as connection:
+            return open_rereads(connection)
 
     @translated()
     def captures(self) -> list[TableCapture]:

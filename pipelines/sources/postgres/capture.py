@@ -14,6 +14,8 @@ OWN_SCHEMA = "lakehouse"
 HEARTBEAT_TABLE = f"{OWN_SCHEMA}.heartbeat"
 SIGNAL_TABLE = f"{OWN_SCHEMA}.signal"
 SCHEMA_CHANGES = f"{OWN_SCHEMA}.schema_changes"
+# Capture's own notes, which are of no use in Kafka.
+UNREAD_TABLES = (f"{OWN_SCHEMA}.seen", f"{OWN_SCHEMA}.rereads")
 
 # Not a captured table: what the connector says of its snapshots.
 NOTIFICATIONS = f"{OWN_SCHEMA}.notifications"
@@ -62,7 +64,8 @@ def prepare_sql(schemas: Iterable[str], *, password: str, owner: str) -> str:
         "schemas": ", ".join(map(quote, captured)),
         "schema_literals": ", ".join(map(literal, captured)),
     }
-    return re.sub(r"\$\{(\w+)\}", lambda match: values[match[1]], _SCRIPT.read_text(encoding="utf-8"))
+    script = "\n".join(path.read_text(encoding="utf-8") for path in _SCRIPTS)
+    return re.sub(r"\$\{(\w+)\}", lambda match: values[match[1]], script)
 
 
 @dataclass(frozen=True)
@@ -171,8 +174,7 @@ def connector_config(capture: Capture) -> dict[str, str]:
         "openlineage.integration.job.namespace": JOB_NAMESPACE,
         "unavailable.value.placeholder": capture.unavailable_value,
     }
-    if capture.left_out:
-        config["table.exclude.list"] = ",".join(map(_pattern, sorted(capture.left_out)))
+    config["table.exclude.list"] = ",".join(map(_pattern, sorted({*capture.left_out, *UNREAD_TABLES})))
     if capture.generated:
         config["column.exclude.list"] = ",".join(map(_pattern, sorted(capture.generated)))
     return config | routing() | _topics(capture) | _converter("key", capture) | _converter("value", capture)
@@ -233,4 +235,4 @@ def collection(table: str) -> str:
     return table if re.fullmatch(r"[\w ]+\.[\w ]+", table) else re.escape(table)
 
 
-_SCRIPT = Path(__file__).with_name("capture.sql")
+_SCRIPTS = [Path(__file__).with_name(name) for name in ("capture.sql", "schema_log.sql")]

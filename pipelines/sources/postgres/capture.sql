@@ -15,6 +15,9 @@ SET client_min_messages = warning;
 
 BEGIN;
 
+DROP EVENT TRIGGER IF EXISTS lakehouse_capture;
+DROP EVENT TRIGGER IF EXISTS lakehouse_rewrite;
+
 -- Two captures that start together take turns.
 SELECT pg_advisory_xact_lock(hashtext('lakehouse.capture'));
 
@@ -67,16 +70,40 @@ CREATE TABLE IF NOT EXISTS lakehouse.schema_changes (
   changed_at timestamptz NOT NULL DEFAULT clock_timestamp(),
   lsn bigint NOT NULL,
   relation bigint NOT NULL,
-  filenode bigint,
   schema_name text NOT NULL,
   table_name text NOT NULL,
   key_columns text NOT NULL,
   columns text NOT NULL,
   reread boolean NOT NULL
 );
+ALTER TABLE lakehouse.schema_changes DROP COLUMN IF EXISTS filenode;
+
+-- What else of each table was seen last that tells whether rows may read differently: its row of pg_class, the files of
+-- its partitions, what its columns' types hold (an enum's labels, a composite's attributes). `rewritten`: within a
+-- statement, that it has computed rows anew.
+CREATE TABLE IF NOT EXISTS lakehouse.seen (
+  relation bigint PRIMARY KEY,
+  catalog_row text NOT NULL,
+  storage jsonb NOT NULL,
+  contents jsonb NOT NULL,
+  rewritten boolean NOT NULL DEFAULT false
+);
+
+-- Tables whose rows changed, or may have, without events. `how`: `rows`, the connector was asked to read them again;
+-- `table`, rows may be gone as well, or have no key, so that a resync is needed; `verify`, nobody knows.
+CREATE TABLE IF NOT EXISTS lakehouse.rereads (
+  id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  asked_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+  relation bigint NOT NULL,
+  schema_name text NOT NULL,
+  table_name text NOT NULL,
+  how text NOT NULL CHECK (how IN ('verify', 'rows', 'table')),
+  why text NOT NULL,
+  done_at timestamptz,
+  outcome text
+);
 
 GRANT USAGE ON SCHEMA ${schemas} TO ${role};
-GRANT SELECT ON ALL TABLES IN SCHEMA ${schemas} TO ${role};
 GRANT UPDATE ON lakehouse.heartbeat TO ${role};
 GRANT INSERT ON lakehouse.signal TO ${role};
 
@@ -85,6 +112,7 @@ GRANT USAGE ON SCHEMA lakehouse TO ${owner};
 GRANT SELECT ON ALL TABLES IN SCHEMA lakehouse TO ${owner};
 GRANT UPDATE ON lakehouse.heartbeat TO ${owner};
 GRANT INSERT ON lakehouse.signal TO ${owner};
+GRANT UPDATE (done_at, outcome) ON lakehouse.rereads TO ${owner};
 
 -- The publication. Its schemas are the one list of what is captured; the functions below read it from there.
 -- Partitions are published as their partitioned table.
@@ -149,9 +177,11 @@ CROSS JOIN LATERAL (
 ) hidden
 WHERE p.pubname = ${publication_literal};
 
--- Makes every table of the captured schemas safe to publish and readable, and says how many it changed.
+-- Makes every table of the captured schemas safe to publish and readable, and says how many it changed. What is so already
+-- is left alone, since a grant that changes nothing still changes the table in the catalog. The event trigger
+-- leaves its own statements alone.
 CREATE OR REPLACE FUNCTION lakehouse.prepare_tables() RETURNS integer
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $function$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lakehouse.preparing = 'yes' AS $function$
 DECLARE
   found record;
   changed integer := 0;
@@ -169,159 +199,3 @@ BEGIN
 END
 $function$;
 REVOKE ALL ON FUNCTION lakehouse.prepare_tables() FROM PUBLIC;
-
--- The columns and keys of the captured tables as they are now. Partitions are told by their partitioned table.
-CREATE OR REPLACE VIEW lakehouse.current_schemas AS
-SELECT c.oid::bigint AS relation, pg_relation_filenode(c.oid)::bigint AS filenode, n.nspname::text AS schema_name,
-       c.relname::text AS table_name,
-       coalesce((SELECT jsonb_agg(a.attname ORDER BY array_position(i.indkey::int2[], a.attnum))
-                 FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey)
-                 WHERE i.indrelid = c.oid AND i.indisprimary), '[]')::text AS key_columns,
-       (SELECT coalesce(jsonb_agg(jsonb_build_object(
-          'attnum', a.attnum, 'name', a.attname, 'type', CASE WHEN t.typtype = 'e' THEN 'enum' ELSE t.typname END,
-          'typmod', a.atttypmod, 'declared', format_type(a.atttypid, a.atttypmod), 'not_null', a.attnotnull,
-          'generated', a.attgenerated <> '', 'default', pg_get_expr(d.adbin, d.adrelid),
-          'missing', CASE WHEN a.atthasmissing THEN (a.attmissingval::text::text[])[1] END
-        ) ORDER BY a.attnum), '[]')
-        FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
-        LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
-        WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped)::text AS columns
-FROM pg_publication p
-JOIN pg_publication_namespace pn ON pn.pnpubid = p.oid
-JOIN pg_namespace n ON n.oid = pn.pnnspid AND n.nspname <> 'lakehouse'
-JOIN pg_class c ON c.relnamespace = n.oid AND c.relkind IN ('r', 'p') AND c.relpersistence = 'p' AND NOT c.relispartition
-WHERE p.pubname = ${publication_literal};
-
--- A table as a signal names it: by its name, which Debezium also finds in the source where it hasn't met the table yet;
--- only where that isn't a regular expression of itself, by one that is.
-CREATE OR REPLACE FUNCTION lakehouse.only(schema_name text, table_name text) RETURNS text
-LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $function$
-  SELECT CASE WHEN schema_name || table_name ~ '^[[:alnum:]_ ]+$' THEN schema_name || '.' || table_name
-              ELSE regexp_replace(schema_name || '.' || table_name, '([^[:alnum:]_])', '\\\1', 'g') END
-$function$;
-
--- Asks for the rows that a table has, read beside the stream of changes.
-CREATE OR REPLACE FUNCTION lakehouse.ask_for_rows(schema_name text, table_name text) RETURNS void
-LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $function$
-  INSERT INTO lakehouse.signal (id, type, data)
-  VALUES (gen_random_uuid()::text, 'execute-snapshot', jsonb_build_object('type', 'incremental', 'data-collections',
-    jsonb_build_array(lakehouse.only(schema_name, table_name)))::text)
-$function$;
-REVOKE ALL ON FUNCTION lakehouse.ask_for_rows(text, text) FROM PUBLIC;
-
--- Writes down what has changed of the captured tables' columns and keys, and says of how many tables. Where a change
--- gave older rows new values (a type rewritten, a default that each row computes for itself), asks for their snapshot.
--- `by_ddl`: a statement has just been run, so that a table that is new to capture is so by that statement; the rows that
--- it brought along (it was renamed, or was a partition, or had another schema) are asked for as well.
-DROP FUNCTION IF EXISTS lakehouse.log_schemas();
-CREATE OR REPLACE FUNCTION lakehouse.log_schemas(by_ddl boolean DEFAULT false) RETURNS integer
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-SET datestyle = 'ISO, YMD' SET timezone = 'UTC' SET bytea_output = 'hex' SET extra_float_digits = 1 AS $function$
-DECLARE
-  now_is record;
-  was record;
-  again boolean;
-  moved boolean;
-  has_rows boolean;
-  changed integer := 0;
-BEGIN
-  FOR now_is IN SELECT * FROM lakehouse.current_schemas LOOP
-    SELECT * INTO was FROM lakehouse.schema_changes s WHERE s.relation = now_is.relation ORDER BY s.id DESC LIMIT 1;
-    CONTINUE WHEN was.columns = now_is.columns AND was.key_columns = now_is.key_columns
-      AND was.schema_name = now_is.schema_name AND was.table_name = now_is.table_name;
-    again := was.relation IS NOT NULL AND (
-      SELECT coalesce(bool_or(
-        CASE WHEN o.c IS NULL THEN
-          n.c ->> 'missing' IS NULL AND n.c ->> 'default' IS NOT NULL AND was.filenode IS DISTINCT FROM now_is.filenode
-          OR n.c ->> 'missing' IS NOT NULL AND (n.c ->> 'type' LIKE '\_%' OR n.c ->> 'type' = 'bytea')
-        ELSE
-          was.filenode IS DISTINCT FROM now_is.filenode
-          AND (o.c -> 'type', o.c -> 'typmod') IS DISTINCT FROM (n.c -> 'type', n.c -> 'typmod')
-          AND (o.c ->> 'type') || '>' || (n.c ->> 'type')
-              NOT IN ('int2>int4', 'int2>int8', 'int4>int8', 'float4>float8', 'varchar>varchar', 'varchar>text')
-        END), false)
-      FROM jsonb_array_elements(now_is.columns::jsonb) AS n(c)
-      LEFT JOIN jsonb_array_elements(was.columns::jsonb) AS o(c) ON o.c -> 'attnum' = n.c -> 'attnum'
-      WHERE NOT (n.c ->> 'generated')::boolean
-    );
-    moved := (was.schema_name, was.table_name) IS DISTINCT FROM (now_is.schema_name, now_is.table_name);
-    IF moved AND was.columns <> '[]' THEN
-      -- The name is free: another table may take it.
-      INSERT INTO lakehouse.schema_changes (lsn, relation, schema_name, table_name, key_columns, columns, reread)
-      VALUES ((pg_current_wal_insert_lsn() - '0/0')::bigint, was.relation, was.schema_name, was.table_name, '[]', '[]', false);
-    END IF;
-    has_rows := false;
-    IF by_ddl AND (moved OR was.columns = '[]') THEN
-      EXECUTE format('SELECT EXISTS (SELECT FROM %I.%I)', now_is.schema_name, now_is.table_name) INTO has_rows;
-    END IF;
-    INSERT INTO lakehouse.schema_changes
-      (lsn, relation, filenode, schema_name, table_name, key_columns, columns, reread)
-    VALUES ((pg_current_wal_insert_lsn() - '0/0')::bigint, now_is.relation, now_is.filenode, now_is.schema_name,
-            now_is.table_name, now_is.key_columns, now_is.columns, again);
-    IF (again OR has_rows) AND now_is.key_columns <> '[]' THEN
-      PERFORM lakehouse.ask_for_rows(now_is.schema_name, now_is.table_name);
-    END IF;
-    changed := changed + 1;
-  END LOOP;
-  -- A table that is gone has no columns: another one may take its name, and none of its rows.
-  FOR was IN SELECT DISTINCT ON (s.relation) s.* FROM lakehouse.schema_changes s ORDER BY s.relation, s.id DESC LOOP
-    CONTINUE WHEN was.columns = '[]' OR EXISTS (SELECT FROM lakehouse.current_schemas c WHERE c.relation = was.relation);
-    INSERT INTO lakehouse.schema_changes (lsn, relation, schema_name, table_name, key_columns, columns, reread)
-    VALUES ((pg_current_wal_insert_lsn() - '0/0')::bigint, was.relation, was.schema_name, was.table_name, '[]', '[]', false);
-    -- A table that became a partition brings its rows along.
-    PERFORM lakehouse.ask_for_rows(s.schema_name, s.table_name) FROM pg_class c, lakehouse.current_schemas s
-      WHERE c.oid = was.relation AND c.relispartition AND s.relation = pg_partition_root(c.oid) AND s.key_columns <> '[]';
-    changed := changed + 1;
-  END LOOP;
-  RETURN changed;
-END
-$function$;
-REVOKE ALL ON FUNCTION lakehouse.log_schemas(boolean) FROM PUBLIC;
-
--- Refuses what would end capture of every table for good: Debezium (3.7) stops at the mere mention in the log of a table
--- with columns whose names differ only by case, whether it is to read the table or not.
-CREATE OR REPLACE FUNCTION lakehouse.refuse_unreadable() RETURNS void
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $function$
-DECLARE
-  twins record;
-BEGIN
-  SELECT s.schema_name, s.table_name, string_agg(quote_ident(c ->> 'name'), ' and ') AS names INTO twins
-    FROM lakehouse.current_schemas s, jsonb_array_elements(s.columns::jsonb) c
-    GROUP BY s.schema_name, s.table_name, lower(c ->> 'name') HAVING count(*) > 1 LIMIT 1;
-  IF FOUND THEN
-    RAISE EXCEPTION 'the columns % of %.% differ only by case, and the lakehouse''s connector can''t read such a table',
-      twins.names, quote_ident(twins.schema_name), quote_ident(twins.table_name)
-      USING HINT = 'Rename one of them, or keep the table in a schema that isn''t captured.';
-  END IF;
-END
-$function$;
-REVOKE ALL ON FUNCTION lakehouse.refuse_unreadable() FROM PUBLIC;
-
--- In the transaction that makes a table, or takes its key away, so that there is no moment in which it can't be updated.
--- What it does fires it again; by then there is nothing left to do. A table of one session only needs no look.
-CREATE OR REPLACE FUNCTION lakehouse.on_ddl() RETURNS event_trigger
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $function$
-BEGIN
-  IF TG_TAG LIKE 'DROP%' OR EXISTS (
-    SELECT FROM pg_event_trigger_ddl_commands() d WHERE d.schema_name IS DISTINCT FROM 'pg_temp'
-  ) THEN
-    PERFORM lakehouse.refuse_unreadable();
-    PERFORM lakehouse.prepare_tables();
-    PERFORM lakehouse.log_schemas(by_ddl => true);
-  END IF;
-END
-$function$;
-REVOKE ALL ON FUNCTION lakehouse.on_ddl() FROM PUBLIC;
-
-DROP EVENT TRIGGER IF EXISTS lakehouse_capture;
-CREATE EVENT TRIGGER lakehouse_capture ON ddl_command_end
-  WHEN TAG IN ('CREATE TABLE', 'CREATE TABLE AS', 'SELECT INTO', 'ALTER TABLE', 'CREATE SCHEMA', 'CREATE EXTENSION',
-               'ALTER EXTENSION', 'DROP INDEX', 'DROP TABLE', 'DROP TYPE', 'DROP DOMAIN', 'DROP EXTENSION', 'DROP OWNED')
-  EXECUTE FUNCTION lakehouse.on_ddl();
-
--- The tables that are there already, before the publication shows them to anyone.
-SELECT lakehouse.refuse_unreadable();
-SELECT lakehouse.prepare_tables();
-SELECT lakehouse.log_schemas();
-
-COMMIT;

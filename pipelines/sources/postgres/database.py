@@ -10,7 +10,7 @@ import psycopg
 import pyarrow as pa
 from psycopg import sql
 
-from pipelines.sources.base.capture import SlotState, TableCapture
+from pipelines.sources.base.capture import Reread, SlotState, TableCapture
 from pipelines.sources.base.database import LogPosition, SourceAddress
 from pipelines.sources.base.tables import EVERY_KEY, DescribedTable, Key, KeyRange, SourceTable, TableColumn
 from pipelines.sources.postgres import capture_tables, chunks, position, reader, signals
@@ -19,6 +19,7 @@ from pipelines.sources.postgres.chunks import KeyOrder
 from pipelines.sources.postgres.connection import connect
 from pipelines.sources.postgres.describe import describe
 from pipelines.sources.postgres.errors import translated
+from pipelines.sources.postgres.lock import lock
 from pipelines.sources.postgres.snapshot import Snapshot
 
 
@@ -162,10 +163,33 @@ class PostgresSession:
         return position.slot_lag(self._connection, until)
 
     @translated()
-    def request_reread(self, table: SourceTable, within: KeyRange | None = None) -> str:
-        """Ask the connector for an incremental snapshot of a table's rows, and return the signal's id."""
+    def request_reread(self, table: SourceTable, within: KeyRange | None = None, at_once: bool = False) -> str:
+        """Ask the connector for an incremental snapshot of a table, or a blocking one, and return the signal's id."""
+        if at_once:
+            return signals.ask_for_blocking_snapshot(self._connection, table.schema, table.name)
         where = None if within is None else self._condition(table, within).as_string(self._connection)
         return signals.ask_for_snapshot(self._connection, table.schema, table.name, where)
+
+    @contextmanager
+    def locked(self, table: SourceTable, seconds: float) -> Iterator[None]:
+        """Keep a table as it is within the block: its writers wait, its readers don't."""
+        with translated():
+            lock(self._connection, table, seconds)
+        try:
+            yield
+        finally:
+            with translated():
+                self._connection.execute("ROLLBACK")
+
+    @translated()
+    def open_rereads(self) -> list[Reread]:
+        """Return the tables of which rows are to be read again, or looked at, because no event tells what changed."""
+        return signals.open_rereads(self._connection)
+
+    @translated()
+    def close_reread(self, reread: Reread, outcome: str) -> None:
+        """Say what became of such a table."""
+        signals.close_reread(self._connection, reread, outcome)
 
     @translated()
     def rereads_requested(self) -> int:

@@ -42,7 +42,7 @@ from services.stack.published_datasets import datasets_of, full_name
 from services.stack.records import Decoder
 from services.stack.scratch import scratch
 from services.stack.source import connect
-from services.verifier import record as verification
+from services.verify import record as verification
 
 T = TypeVar("T")
 

@@ -1,13 +1,13 @@
 """A resync: have the source's rows read again, say from where to where in the topics, and wait for the mirror.
 
-Named tables are read beside the stream, by incremental snapshots. The whole source is read by a connector that begins
-anew: with a new replication slot, and a snapshot of all tables at its position. Why both are right under concurrent
-changes is told in infra/decisions/018-resync.md.
+Named tables are read beside the stream, by incremental snapshots. One without a key is read at one position, while its
+writers wait. The whole source is read by a connector that begins anew: with a new replication slot, and a snapshot of
+all tables at its position. Why all three are right under concurrent changes is told in infra/decisions/018-resync.md.
 """
 
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -15,6 +15,7 @@ from pyiceberg.catalog import Catalog
 from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from pipelines.dead_letters.actions import DISCARDED
+from pipelines.sources.base.database import SourceSession
 from pipelines.sources.base.tables import SourceTable
 from services.capture.connect import Connect
 from services.operations.dead_letters.letters import LetterFilter, Letters
@@ -61,23 +62,11 @@ class ResyncReport:
         return asdict(self)
 
 
-def plan(settings: StackSettings, names: Iterable[str], whole: bool) -> list[SourceTable]:
-    """Return the tables that would be read again.
-
-    Raises CannotResync, and CannotVerify for a name that no table has.
-    """
+def plan(settings: StackSettings, names: Iterable[str]) -> list[SourceTable]:
+    """Return the tables that would be read again; all, if none is named. Raises CannotVerify for an unknown name."""
     with connect(settings) as source:
         found, unread = source.tables(), source.why_left_out()
-    chosen = choose(found, set(names), unread)
-    keys = {(p.schema, p.source_table): p.key for t in lake.tables(lake.open_catalog(settings), settings)
-            if (p := lake.pin(t))}  # fmt: skip
-    keyless = [t.full_name for t in chosen if not t.key and not keys.get((t.schema, t.name))]
-    if keyless and not whole:
-        raise CannotResync(
-            f"rows without a key can't be told apart, so {', '.join(keyless)} can only be read again with the whole"
-            " source: `lakehouse resync --all`."
-        )
-    return chosen
+    return choose(found, set(names), unread)
 
 
 def resync(
@@ -88,7 +77,7 @@ def resync(
     Raises CannotResync, NotResynced after ``timeout`` seconds, and what looking at the stack raises.
     """
     started = time.monotonic()
-    work = _Work(settings, plan(settings, names, whole), Deadline(timeout), on_progress)
+    work = _Work(settings, plan(settings, names), Deadline(timeout), on_progress)
     with Connect(settings.connect_url) as connector:
         done = work.read_whole(connector) if whole else work.read_tables(connector)
     done.seconds = time.monotonic() - started
@@ -104,31 +93,63 @@ class _Work:
         self._ids = {topic: str(uuid.uuid4()) for topic in self._topics}
         self._done = {name: TableResync(name) for name in self._topics.values()}
         self._catalog: Catalog = lake.open_catalog(settings)
+        self._keys = {(pinned.schema, pinned.source_table): pinned.key for table in lake.tables(self._catalog, settings)
+                      if (pinned := lake.pin(table))}  # fmt: skip
         self._kafka = kafka(settings)
 
     def read_tables(self, connector: Connect) -> ResyncReport:
-        """Read the tables beside the stream."""
+        """Read the tables beside the stream; those without a key one after another, each while its writers wait."""
         state = connector.state(self._settings.source_name)
         if state is None or not state.running:
             raise CannotResync(
                 "capture doesn't run, so nothing can be read beside the stream. `make status` says why, and whether"
                 " the whole source has to be read again (`lakehouse resync --all`)."
             )
+        keyless = [table for table in self._tables if not self._is_keyed(table)]
+        keyed = [table for table in self._tables if table not in keyless]
         with connect(self._settings) as source:
             asked = source.rereads_requested()
-            self._wait_for_other_snapshots(connector)
-            news = Notifications(self._settings)
-            self._begin()
-            with source.transaction():
-                for table in self._tables:
-                    source.request_reread(table)
-            self._scan(INCREMENTAL, news)
+            if keyed:
+                self._read_beside(source, connector, keyed)
+            for table in keyless:
+                self._read_locked(source, connector, table)
             if source.rereads_requested() != asked + len(self._tables):
                 raise CannotResync(
                     "another snapshot was asked for meanwhile, so that it isn't certain which of them was read. Run"
                     " the same again."
                 )
-        return self._end(whole=False)
+        return self._finish(whole=False)
+
+    def _read_beside(self, source: SourceSession, connector: Connect, tables: Sequence[SourceTable]) -> None:
+        topics = self._topics_of(tables)
+        self._wait_for_other_snapshots(connector)
+        news = Notifications(self._settings)
+        self._begin(topics)
+        with source.transaction():
+            for table in tables:
+                source.request_reread(table)
+        self._scan(INCREMENTAL, news, topics)
+        self._end(topics)
+
+    def _read_locked(self, source: SourceSession, connector: Connect, table: SourceTable) -> None:
+        """Read a table of whose rows none can be told from another: nothing of it may change meanwhile."""
+        topics = self._topics_of([table])
+        self._on_progress(Progress(table.full_name, "waiting for a moment without writers"))
+        with connect(self._settings) as holder, holder.locked(table, self._deadline.left):
+            self._wait_for_other_snapshots(connector)
+            news = Notifications(self._settings)
+            self._begin(topics)
+            source.request_reread(table, at_once=True)
+            self._scan(INITIAL, news, topics)
+        self._end(topics)
+
+    def _is_keyed(self, table: SourceTable) -> bool:
+        """Return whether rows are told by a key: the table's, or the one by which the lake has it."""
+        return bool(table.key or self._keys.get((table.schema, table.name)))
+
+    def _topics_of(self, tables: Iterable[SourceTable]) -> list[str]:
+        names = {table.full_name for table in tables}
+        return [topic for topic, name in self._topics.items() if name in names]
 
     def read_whole(self, connector: Connect) -> ResyncReport:
         """Have the connector begin anew. Capture does so, once there is no stored position any more."""
@@ -136,40 +157,41 @@ class _Work:
         connector.stop(name)
         self._wait("stopping the connector", lambda: (found := connector.state(name)) is not None and found.stopped)
         news = Notifications(self._settings)
-        self._begin()
+        self._begin(self._topics)
         connector.forget_offset(name)
-        self._scan(INITIAL, news)
-        return self._end(whole=True)
+        self._scan(INITIAL, news, self._topics)
+        self._end(self._topics)
+        return self._finish(whole=True)
 
     def _wait_for_other_snapshots(self, connector: Connect) -> None:
         """Wait until no scan is under way: it would be taken for ours, though it began before."""
         wait_until_published(self._settings, Deadline(self._deadline.left), self._on_progress)
-        running = "incremental_snapshot_collections"
-        self._wait(
-            "waiting for other snapshots", lambda: running not in (connector.offset(self._settings.source_name) or {})
-        )
+        self._wait("waiting for other snapshots", lambda: not connector.reads_tables(self._settings.source_name))
 
-    def _begin(self) -> None:
+    def _begin(self, topics: Iterable[str]) -> None:
         """Say from where on everything is read again; what was wrong with records before is of no concern any more."""
         starts = self._ends()
         letters = Letters(self._catalog)
         decoder = Decoder(self._settings.schema_registry_url)
-        for topic, table in self._topics.items():
+        for topic in topics:
             mine = letters.find(LetterFilter(topic=topic), decoder)
             closed = [letter for letter in mine if letter["offset"] < starts[topic].get(letter["partition"], 0)]
             if closed:
                 letters.close(closed, DISCARDED, f"resync {self._ids[topic]}")
-            self._done[table].letters = len(closed)
-        requests.write(self._catalog, requests.START, self._steps(starts))
+            self._done[self._topics[topic]].letters = len(closed)
+        self._write(requests.START, topics, starts)
 
-    def _end(self, whole: bool) -> ResyncReport:
-        """Say up to where everything was read again, and wait until the mirror has come there."""
-        requests.write(self._catalog, requests.END, self._steps(self._ends()))
+    def _end(self, topics: Iterable[str]) -> None:
+        """Say up to where everything was read again."""
+        self._write(requests.END, topics, self._ends())
+
+    def _write(self, step: str, topics: Iterable[str], offsets: Offsets) -> None:
+        requests.write(self._catalog, step, {topic: (self._ids[topic], offsets[topic]) for topic in topics})
+
+    def _finish(self, whole: bool) -> ResyncReport:
+        """Wait until the mirror has come to the ends."""
         self._wait("waiting for the mirror", self._mirrored)
         return ResyncReport(whole, [self._done[name] for name in sorted(self._done)])
-
-    def _steps(self, offsets: Offsets) -> dict[str, tuple[str, Mapping[int, int]]]:
-        return {topic: (identifier, offsets[topic]) for topic, identifier in self._ids.items()}
 
     def _ends(self) -> dict[str, dict[int, int]]:
         found: dict[str, dict[int, int]] = {topic: {} for topic in self._topics}
@@ -178,9 +200,9 @@ class _Work:
             found[topic][partition] = end
         return found
 
-    def _scan(self, kind: str, news: Notifications) -> None:
-        """Wait until every table was read whole."""
-        scan = Scan(kind, self._done)
+    def _scan(self, kind: str, news: Notifications, topics: Iterable[str]) -> None:
+        """Wait until every table of the topics was read whole."""
+        scan = Scan(kind, [self._topics[topic] for topic in topics])
 
         def take() -> bool:
             for said in news.news():
@@ -206,12 +228,15 @@ class _Work:
         return set(left) <= empty
 
     def _wait(self, what: str, done: Callable[[], bool]) -> None:
-        self._on_progress(Progress("resync", what))
+        def look() -> bool:
+            self._on_progress(Progress("resync", what))
+            return done()
+
         waiting = Retrying(
             retry=retry_if_result(lambda held: not held), stop=stop_after_delay(self._deadline.left), wait=wait_fixed(1)
         )
         try:
-            waiting(done)
+            waiting(look)
         except RetryError:
             held = [f"{topic} is held: {why}" for topic, why in self._kafka.held().items() if topic in self._topics]
             raise NotResynced(

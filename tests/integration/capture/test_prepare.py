@@ -169,6 +169,14 @@ def test_without_key_and_identity_changes_are_refused_by_the_source_and_that_is_
 
 
 LOGGED = "SELECT table_name, columns::jsonb, reread FROM lakehouse.schema_changes ORDER BY id DESC LIMIT 1"
+ASKED = "SELECT table_name, how, why FROM lakehouse.rereads ORDER BY id"
+SIGNALS = "SELECT count(*)::int FROM lakehouse.signal"
+
+
+def _number(connection: psycopg.Connection, query: str) -> int:
+    row = connection.execute(query.encode()).fetchone()
+    assert row is not None
+    return int(row[0])
 
 
 @pytest.mark.parametrize(
@@ -179,23 +187,153 @@ LOGGED = "SELECT table_name, columns::jsonb, reread FROM lakehouse.schema_change
         ("ALTER TABLE t ADD b float8 DEFAULT random()", True),
         ("ALTER TABLE t ADD b int[] DEFAULT '{1}'", True),
         ("ALTER TABLE t ALTER n TYPE bigint", False),
+        ("ALTER TABLE t ALTER n TYPE bigint USING n * 100", True),
+        ("DO 'BEGIN ALTER TABLE t ALTER n TYPE bigint; END'", True),
         ("ALTER TABLE t ALTER n TYPE text", True),
         ("ALTER TABLE t ALTER c TYPE numeric(8,2)", False),
         ("ALTER TABLE t ALTER c TYPE numeric(8,3)", True),
+        ("ALTER TABLE t ALTER c TYPE numeric", True),
+        ("ALTER TABLE t ALTER c TYPE numeric(40,2)", True),
+        ("SET timezone = 'UTC'; ALTER TABLE t ALTER d TYPE timestamptz", True),
+        ("ALTER TABLE t ALTER d TYPE timestamp(6)", False),
+        ("ALTER TABLE t ALTER v TYPE text", False),
+        ("ALTER TABLE t ALTER v TYPE varchar(90)", False),
         ("ALTER TABLE t RENAME n TO m", False),
         ("ALTER TABLE t ADD b int, ALTER b SET DEFAULT 5", False),
     ],
 )
 def test_a_change_of_columns_is_written_down(shop: psycopg.Connection, ddl: str, reread: bool) -> None:
-    shop.execute("CREATE TABLE t (a int PRIMARY KEY, n int, c numeric(6,2)); INSERT INTO t VALUES (1, 2, 3)")
-    signals = shop.execute("SELECT count(*) FROM lakehouse.signal").fetchone()
+    shop.execute(
+        "CREATE TABLE t (a int PRIMARY KEY, n int, c numeric(6,2), d timestamp(3), v varchar(9));"
+        "INSERT INTO t VALUES (1, 2, 3, now(), 'v')"
+    )
+    signals = _number(shop, SIGNALS)
     shop.execute(ddl.encode())
     table, columns, again = shop.execute(LOGGED).fetchone() or ("", [], None)
     assert (table, again) == ("t", reread)
     actual = shop.execute("SELECT attname, attnum FROM pg_attribute WHERE attrelid = 't'::regclass AND attnum > 0")
     assert {(c["name"], c["attnum"]) for c in columns} == set(actual.fetchall())
-    asked = shop.execute("SELECT count(*) FROM lakehouse.signal").fetchone()
-    assert (asked != signals) is reread
+    assert (_number(shop, SIGNALS) != signals) is reread
+
+
+TABLES = """
+CREATE SCHEMA archive;
+CREATE TYPE state AS ENUM ('new', 'in_prgs');
+CREATE TYPE spot AS (x int, y int);
+CREATE DOMAIN states AS state[];
+CREATE TABLE t (id int PRIMARY KEY, cents int, s state, all_s states, p spot);
+CREATE TABLE keyless (cents int);
+CREATE TABLE parts (id int, v int, PRIMARY KEY (id)) PARTITION BY RANGE (id);
+CREATE TABLE part_1 PARTITION OF parts FOR VALUES FROM (1) TO (100);
+CREATE TABLE part_2 PARTITION OF parts FOR VALUES FROM (100) TO (200);
+CREATE TABLE archive.filled (id int PRIMARY KEY, v int);
+CREATE TABLE archive.whole AS SELECT 1 AS a;
+INSERT INTO t VALUES (1, 2, 'new', '{new}', '(1,2)');
+INSERT INTO keyless VALUES (1);
+INSERT INTO parts VALUES (1, 1);
+INSERT INTO archive.filled VALUES (201, 1)
+"""
+NEW_TYPE, ANEW = "a type of its columns was changed", "its rows were computed anew"
+CAME, BACK = "it has come with its rows", "it is captured again"
+UNKNOWN = "its entry in the catalog, or its files, changed for no known reason"
+# What is done, and which tables are read again, and how.
+UNTOLD: dict[str, tuple[str, set[tuple[str, str, str]]]] = {
+    "a type that it had": ("ALTER TABLE t ALTER cents TYPE int USING cents * 100", {("t", "rows", ANEW)}),
+    "a type that it had, without a key":
+        ("ALTER TABLE keyless ALTER cents TYPE int USING cents * 100", {("keyless", "table", ANEW)}),
+    "a partitioned table's type":
+        ("ALTER TABLE parts ALTER v TYPE text USING 'n' || v", {("parts", "rows", "its columns were changed")}),
+    "a partitioned table's type that it had":
+        ("ALTER TABLE parts ALTER v TYPE int USING v * 100", {("parts", "rows", ANEW)}),
+    "a partitioned table's volatile default":
+        ("ALTER TABLE parts ADD r float8 DEFAULT random()", {("parts", "rows", "its columns were changed")}),
+    "a partitioned table's default": ("ALTER TABLE parts ADD tier int NOT NULL DEFAULT 7", set()),
+    "unlogged for a while":
+        ("ALTER TABLE t SET UNLOGGED; DELETE FROM t; INSERT INTO t VALUES (2); ALTER TABLE t SET LOGGED",
+         {("t", "table", BACK)}),
+    "away for a while":
+        ("ALTER TABLE t SET SCHEMA archive; ALTER TABLE archive.t SET SCHEMA public", {("t", "table", BACK)}),
+    "renamed": ("ALTER TABLE t RENAME TO u", {("u", "rows", CAME)}),
+    "renamed without a key": ("ALTER TABLE keyless RENAME TO u", {("u", "table", CAME)}),
+    "moved in": ("ALTER TABLE archive.filled SET SCHEMA public", {("filled", "rows", CAME)}),
+    "moved in without a key": ("ALTER TABLE archive.whole SET SCHEMA public", {("whole", "table", CAME)}),
+    "a label renamed": ("ALTER TYPE state RENAME VALUE 'in_prgs' TO 'in_progress'", {("t", "rows", f"{NEW_TYPE}")}),
+    "a label added": ("ALTER TYPE state ADD VALUE 'done'", set()),
+    "an attribute added": ("ALTER TYPE spot ADD ATTRIBUTE z int", {("t", "rows", NEW_TYPE)}),
+    "an attribute dropped": ("ALTER TYPE spot DROP ATTRIBUTE y", {("t", "rows", NEW_TYPE)}),
+    "an attribute renamed": ("ALTER TYPE spot RENAME ATTRIBUTE y TO z", set()),
+    "a domain's check": ("ALTER DOMAIN states ADD CHECK (cardinality(VALUE) < 9)", set()),
+    "a filled partition": ("ALTER TABLE parts ATTACH PARTITION archive.filled FOR VALUES FROM (200) TO (300)",
+                           {("parts", "rows", "a partition has come with its rows")}),
+    "an empty partition": ("CREATE TABLE part_3 PARTITION OF parts FOR VALUES FROM (300) TO (400)", set()),
+    "a filled partition detached":
+        ("ALTER TABLE parts DETACH PARTITION part_1",
+         {("part_1", "rows", CAME), ("parts", "table", "a partition is gone")}),
+    "an empty partition detached": ("ALTER TABLE parts DETACH PARTITION part_2", set()),
+    "a partition dropped": ("DROP TABLE part_1", {("parts", "table", "a partition is gone")}),
+    "built anew":
+        ("BEGIN; CREATE TABLE n AS SELECT * FROM t; ALTER TABLE n ADD PRIMARY KEY (id); DROP TABLE t;"
+         " ALTER TABLE n RENAME TO t; COMMIT", {("t", "rows", CAME)}),
+    "built anew without a key":
+        ("BEGIN; CREATE TABLE n AS SELECT * FROM keyless; DROP TABLE keyless; ALTER TABLE n RENAME TO keyless; COMMIT",
+         {("keyless", "table", CAME)}),
+    "made from a query": ("CREATE TABLE n AS SELECT * FROM t", set()),
+    "other files": ("ALTER TABLE t SET TABLESPACE pg_default; ALTER TABLE t SET (fillfactor = 50)", set()),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("statements", "asked"), UNTOLD.values(), ids=UNTOLD.keys())
+def test_what_no_event_tells_is_read_again(
+    server: Server, database: str, shop: psycopg.Connection, statements: str, asked: set[tuple[str, str, str]]
+) -> None:
+    """In a session that replays what another one did (pg_restore, a replica), too: it fires no ordinary trigger."""
+    shop.execute(TABLES)
+    assert shop.execute(ASKED).fetchall() == []
+    with psycopg.connect(server.dsn(database, "postgres"), autocommit=True) as session:
+        session.execute("SET session_replication_role = replica")
+        session.execute(statements.encode())
+        session.execute("SELECT lakehouse.log_schemas()")
+    assert set(shop.execute(ASKED)) == asked
+
+
+BY_A_LOOK = {
+    **{name: UNTOLD[name][1] for name in UNTOLD},
+    "a type that it had": {("t", "verify", UNKNOWN)},
+    "a type that it had, without a key": {("keyless", "verify", UNKNOWN)},
+    "a partitioned table's type that it had": {("parts", "verify", UNKNOWN)},
+    "unlogged for a while": {("t", "verify", UNKNOWN)},
+    "away for a while": {("t", "verify", UNKNOWN)},
+    "a filled partition detached": {("part_1", "rows", CAME), ("parts", "table", "a partition is gone")},
+    "made from a query": {("n", "table", CAME)},
+    "an empty partition": {("parts", "verify", UNKNOWN)},
+    "an empty partition detached": {("parts", "verify", UNKNOWN)},
+    "other files": {("t", "verify", UNKNOWN)},
+}
+
+
+@pytest.mark.parametrize("name", BY_A_LOOK, ids=BY_A_LOOK.keys())
+def test_what_no_trigger_sees_is_found_by_a_look(
+    server: Server, database: str, shop: psycopg.Connection, name: str
+) -> None:
+    """Where it can't be known what was done, the table is verified."""
+    shop.execute(TABLES)
+    with psycopg.connect(server.dsn(database, "postgres"), autocommit=True) as session:
+        session.execute("SET event_triggers = off")
+        session.execute(UNTOLD[name][0].encode())
+        session.execute("SET event_triggers = on")
+        assert shop.execute(ASKED).fetchall() == []
+        session.execute("SELECT lakehouse.log_schemas()")
+        found = set(shop.execute(ASKED))
+        session.execute("SELECT lakehouse.log_schemas()")
+    assert found == BY_A_LOOK[name]
+    assert set(shop.execute(ASKED)) == found
+
+
+def test_what_partitions_show_in_older_rows_is_written_down(shop: psycopg.Connection) -> None:
+    shop.execute(TABLES)
+    shop.execute("ALTER TABLE parts ADD tier int NOT NULL DEFAULT 7")
+    _, columns, _ = shop.execute(LOGGED).fetchone() or ("", [], None)
+    assert [c["missing"] for c in columns] == [None, None, "7"]
 
 
 def test_the_default_that_older_rows_show_is_written_down_once(shop: psycopg.Connection) -> None:

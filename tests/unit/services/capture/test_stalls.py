@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from services.capture.stalls import MAX_DOUBLINGS, STALL_SECONDS, Flow
+from services.capture.stalls import MAX_DOUBLINGS, READING_SECONDS, STALL_SECONDS, Flow, Reading
 
 EVERY = 15.0
 STORED: dict[str, int | str] = {"lsn": 100}
@@ -68,3 +68,26 @@ def test_it_has_longer_after_each_restart_until_it_moves() -> None:
 def test_a_task_that_runs_and_reads_nothing_is_started_anew(stored: dict[str, int | str]) -> None:
     flow, restarted = looked([(stored, 500 + n, None) for n in range(FOR_LONG)])
     assert (flow.restarts, restarted) == (1, [1 + STALL_SECONDS / EVERY])
+
+
+@pytest.mark.parametrize(
+    ("keys", "restarted"),
+    [
+        pytest.param([None] * FOR_LONG, [], id="nothing is read"),
+        pytest.param(list(range(FOR_LONG)), [], id="it comes on"),
+        pytest.param([1, 1, 1, 1, 2, 2, 2, 2], [], id="slowly"),
+        pytest.param([1] * 14, [4, 12], id="it has ended without a word, and so has the next one"),
+        pytest.param([1] * 6 + [2] * 3 + [None] * FOR_LONG, [4], id="the next task takes it up"),
+    ],
+)
+def test_a_snapshot_that_does_not_come_on_is_taken_up_by_another_task(
+    keys: list[int | None], restarted: list[int]
+) -> None:
+    assert READING_SECONDS == 4 * EVERY
+    reading, done = Reading(), []
+    for number, key in enumerate(keys):
+        stored = {"lsn": number} | ({} if key is None else {"incremental_snapshot_primary_key": str(key)})
+        reading, start_anew = reading.observe(stored, number * EVERY)
+        if start_anew:
+            done.append(number)
+    assert done == restarted

@@ -8,9 +8,9 @@ from structlog.testing import capture_logs
 from pipelines.sources.base.tables import KeyRange, SourceTable
 from services.stack.stopping import Stop
 from services.verifier.chunks import Job, Postponement
-from services.verifier.rounds import ChunkResult, TableState, VerifiedPosition
 from services.verifier.service import Verifier
 from services.verifier.settings import VerifierSettings
+from services.verify.rounds import ChunkResult, TableState, VerifiedPosition
 
 TABLE = SourceTable("public", "t", (), ("id",))
 MARK = VerifiedPosition(log_position="0/1", at=datetime(2026, 1, 1, tzinfo=UTC), snapshot_id=1)

@@ -116,6 +116,10 @@ class TableState(_Model):
             return self.model_copy(update={"key": key})
         return self.model_copy(update={"key": key, **_NO_ROUND, "findings": (), "ended_at": None})
 
+    def anew(self) -> "TableState":
+        """Return the state of a table whose round begins anew, whatever was found so far."""
+        return self.model_copy(update={**_NO_ROUND, "findings": (), "ended_at": None, "not_before": None})
+
     def walk_due(self, now: datetime, pause: timedelta) -> bool:
         """Return whether the next chunk is to be compared."""
         if len(self.findings) >= MOST_FINDINGS or self._rests(now):

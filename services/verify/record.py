@@ -21,7 +21,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 from pipelines.lake.names import NAMESPACE, VERIFICATION
 from services.stack.errors import CannotVerify
 from services.stack.lake import own_table
-from services.verifier.rounds import Finding, TableState, VerifiedPosition
+from services.verify.rounds import Finding, TableState, VerifiedPosition
 
 SNAPSHOTS = 40
 

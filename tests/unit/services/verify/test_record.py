@@ -2,8 +2,8 @@
 
 from datetime import UTC, datetime
 
-from services.verifier import record
-from services.verifier.rounds import Finding, TableState, VerifiedPosition
+from services.verify import record
+from services.verify.rounds import Finding, TableState, VerifiedPosition
 
 MARK = VerifiedPosition(log_position="0/19E3288", at=datetime(2026, 1, 1, tzinfo=UTC), snapshot_id=4711)
 DIFFERS = Finding(

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from services.verifier.rounds import ChunkResult, TableState, VerifiedPosition
+from services.verify.rounds import ChunkResult, TableState, VerifiedPosition
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)

@@ -1,0 +1,326 @@
+-- The second part of capture.sql, in its transaction: what of the captured tables is written down when it changes, and
+-- which of their rows are read again because of it.
+
+-- What values of a type look like beyond its name, by object: the labels of enums, the attributes of composite types.
+-- Whoever changes one changes what older rows read as. Types that come with PostgreSQL have nothing of the kind.
+CREATE OR REPLACE FUNCTION lakehouse.type_contents(type oid) RETURNS jsonb
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $function$
+DECLARE
+  kind record;
+  found jsonb := '{}';
+  attribute record;
+BEGIN
+  IF type < 16384 THEN
+    RETURN found;
+  END IF;
+  SELECT t.typtype, t.typrelid, t.typelem, t.typbasetype, r.rngsubtype INTO kind
+    FROM pg_type t LEFT JOIN pg_range r ON t.oid IN (r.rngtypid, r.rngmultitypid) WHERE t.oid = type;
+  IF kind.typtype = 'e' THEN
+    SELECT coalesce(jsonb_object_agg('label ' || e.oid, e.enumlabel), '{}') INTO found FROM pg_enum e WHERE e.enumtypid = type;
+  ELSIF kind.typtype = 'c' THEN
+    FOR attribute IN SELECT a.atttypid FROM pg_attribute a WHERE a.attrelid = kind.typrelid AND a.attnum > 0 AND NOT a.attisdropped LOOP
+      found := found || lakehouse.type_contents(attribute.atttypid);
+    END LOOP;
+    found := found || jsonb_build_object('attributes ' || type, (
+      SELECT jsonb_agg(jsonb_build_array(a.attnum, format_type(a.atttypid, a.atttypmod)) ORDER BY a.attnum)
+      FROM pg_attribute a WHERE a.attrelid = kind.typrelid AND a.attnum > 0 AND NOT a.attisdropped));
+  ELSE
+    found := lakehouse.type_contents(coalesce(nullif(kind.typelem, 0), nullif(kind.typbasetype, 0), kind.rngsubtype, 0));
+  END IF;
+  RETURN found;
+END
+$function$;
+
+-- The captured tables as they are now. Partitions are told by their partitioned table.
+DROP VIEW IF EXISTS lakehouse.current_schemas;
+CREATE VIEW lakehouse.current_schemas AS
+SELECT c.oid::bigint AS relation, n.nspname::text AS schema_name, c.relname::text AS table_name,
+       coalesce((SELECT jsonb_agg(a.attname ORDER BY array_position(i.indkey::int2[], a.attnum))
+                 FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey)
+                 WHERE i.indrelid = c.oid AND i.indisprimary), '[]')::text AS key_columns,
+       (SELECT coalesce(jsonb_agg(jsonb_build_object(
+          'attnum', a.attnum, 'name', a.attname, 'type', CASE WHEN t.typtype = 'e' THEN 'enum' ELSE t.typname END,
+          'typmod', a.atttypmod, 'declared', format_type(a.atttypid, a.atttypmod), 'not_null', a.attnotnull,
+          'generated', a.attgenerated <> '', 'default', pg_get_expr(d.adbin, d.adrelid),
+          'missing', CASE WHEN a.atthasmissing THEN (a.attmissingval::text::text[])[1]
+                          WHEN c.relkind = 'p' THEN leaves.missing END
+        ) ORDER BY a.attnum), '[]')
+        FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
+        LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+        CROSS JOIN LATERAL (
+          -- A partitioned table has no rows, and so nothing that older ones show: its partitions do, all the same.
+          SELECT min((l.attmissingval::text::text[])[1]) AS missing
+          FROM pg_partition_tree(CASE WHEN c.relkind = 'p' THEN c.oid END) p
+          JOIN pg_attribute l ON l.attrelid = p.relid AND l.attname = a.attname
+          WHERE p.isleaf
+          HAVING bool_and(l.atthasmissing) AND count(DISTINCT (l.attmissingval::text::text[])[1]) = 1
+          UNION ALL SELECT NULL LIMIT 1
+        ) leaves
+        WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped)::text AS columns,
+       c.xmin::text AS catalog_row,
+       CASE c.relkind
+         WHEN 'p' THEN (SELECT coalesce(jsonb_object_agg(p.relid::oid, pg_relation_filenode(p.relid)), '{}')
+                        FROM pg_partition_tree(c.oid) p WHERE p.isleaf AND p.relid <> c.oid)
+         ELSE jsonb_build_object(c.oid, pg_relation_filenode(c.oid))
+       END AS storage,
+       (SELECT coalesce(jsonb_object_agg(a.attnum, lakehouse.type_contents(a.atttypid)), '{}') FROM pg_attribute a
+        WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.atttypid >= 16384) AS contents
+FROM pg_publication p
+JOIN pg_publication_namespace pn ON pn.pnpubid = p.oid
+JOIN pg_namespace n ON n.oid = pn.pnnspid AND n.nspname <> 'lakehouse'
+JOIN pg_class c ON c.relnamespace = n.oid AND c.relkind IN ('r', 'p') AND c.relpersistence = 'p' AND NOT c.relispartition
+WHERE p.pubname = ${publication_literal};
+
+-- A table as a signal names it: by its name, which Debezium also finds in the source where it hasn't met the table yet;
+-- only where that isn't a regular expression of itself, by one that is.
+CREATE OR REPLACE FUNCTION lakehouse.only(schema_name text, table_name text) RETURNS text
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $function$
+  SELECT CASE WHEN schema_name || table_name ~ '^[[:alnum:]_ ]+$' THEN schema_name || '.' || table_name
+              ELSE regexp_replace(schema_name || '.' || table_name, '([^[:alnum:]_])', '\\\1', 'g') END
+$function$;
+
+-- Asks for the rows that a table has, read beside the stream of changes.
+CREATE OR REPLACE FUNCTION lakehouse.ask_for_rows(schema_name text, table_name text) RETURNS void
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $function$
+  INSERT INTO lakehouse.signal (id, type, data)
+  VALUES (gen_random_uuid()::text, 'execute-snapshot', jsonb_build_object('type', 'incremental', 'data-collections',
+    jsonb_build_array(lakehouse.only(schema_name, table_name)))::text)
+$function$;
+REVOKE ALL ON FUNCTION lakehouse.ask_for_rows(text, text) FROM PUBLIC;
+
+-- Whether any of these tables has a row.
+CREATE OR REPLACE FUNCTION lakehouse.has_rows(relations oid[]) RETURNS boolean
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $function$
+DECLARE
+  relation regclass;
+  found boolean := false;
+BEGIN
+  FOREACH relation IN ARRAY coalesce(relations, '{}') LOOP
+    EXECUTE format('SELECT EXISTS (SELECT FROM %s)', relation) INTO found;
+    EXIT WHEN found;
+  END LOOP;
+  RETURN found;
+END
+$function$;
+REVOKE ALL ON FUNCTION lakehouse.has_rows(oid[]) FROM PUBLIC;
+
+-- Whether two versions of a table's columns differ so that older rows read differently. `rewritten`: its files are new.
+-- A type is widened without a new value, but some are changed without new files, and the lake has them in another form:
+-- a timestamp that gets a zone, a number that gets more than 38 digits, or any number of them. A default that each row
+-- computes for itself, and one that the schema log can't tell, is in no event.
+CREATE OR REPLACE FUNCTION lakehouse.new_values(was jsonb, now_is jsonb, rewritten boolean) RETURNS boolean
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $function$
+  SELECT coalesce(bool_or(
+    CASE WHEN o.c IS NULL THEN
+      n.c ->> 'missing' IS NULL AND n.c ->> 'default' IS NOT NULL AND rewritten
+      OR n.c ->> 'missing' IS NOT NULL AND (n.c ->> 'type' LIKE '\_%' OR n.c ->> 'type' = 'bytea')
+    WHEN o.c -> 'type' <> n.c -> 'type' THEN
+      (o.c ->> 'type') || '>' || (n.c ->> 'type') NOT IN (
+        'int2>int4', 'int2>int8', 'int4>int8', 'float4>float8', 'varchar>text', 'text>varchar', 'cidr>inet')
+    WHEN n.c ->> 'type' = 'varchar' THEN
+      false
+    WHEN o.c -> 'typmod' <> n.c -> 'typmod' THEN
+      rewritten OR n.c ->> 'type' = 'numeric' AND (
+        (n.c ->> 'typmod')::int < 4 OR ((n.c ->> 'typmod')::int - 4) >> 16 > 38)
+    END), false)
+  FROM jsonb_array_elements(now_is) AS n(c)
+  LEFT JOIN jsonb_array_elements(was) AS o(c) ON o.c -> 'attnum' = n.c -> 'attnum'
+  WHERE NOT (n.c ->> 'generated')::boolean
+$function$;
+
+-- Writes down what has changed of the captured tables, and says of how many. Where rows read differently since and no
+-- event tells them, they are asked for. `how`: `prepare`, capture begins, and copies tables that are new to it by
+-- itself; `look`, a look from time to time, which finds what no trigger saw; `ddl`, a statement has just been run, which
+-- has `made` tables, so that all their rows are in events, and `touched` tables.
+DROP FUNCTION IF EXISTS lakehouse.log_schemas();
+DROP FUNCTION IF EXISTS lakehouse.log_schemas(boolean);
+CREATE OR REPLACE FUNCTION lakehouse.log_schemas(how text DEFAULT 'look', made oid[] DEFAULT '{}', touched oid[] DEFAULT '{}')
+RETURNS integer
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+SET datestyle = 'ISO, YMD' SET timezone = 'UTC' SET bytea_output = 'hex' SET extra_float_digits = 1
+SET intervalstyle = 'postgres' AS $function$
+DECLARE
+  -- The text of the statement, if it is one: a function's or a block's own text says nothing of what it runs.
+  plain boolean := how = 'ddl' AND current_query() ~* '^\s*alter\s+table\M' AND current_query() !~* '\musing\M';
+  now_is record;
+  was record;
+  knew record;
+  same boolean;
+  rewritten boolean;
+  moved boolean;
+  back boolean;
+  gone_parts oid[];
+  new_parts oid[];
+  why text[];
+  ask text;
+  keyed boolean;
+  changed integer := 0;
+BEGIN
+  FOR now_is IN SELECT * FROM lakehouse.current_schemas LOOP
+    SELECT * INTO was FROM lakehouse.schema_changes s WHERE s.relation = now_is.relation ORDER BY s.id DESC LIMIT 1;
+    SELECT * INTO knew FROM lakehouse.seen s WHERE s.relation = now_is.relation;
+    same := was.relation IS NOT NULL AND was.columns = now_is.columns AND was.key_columns = now_is.key_columns
+      AND was.schema_name = now_is.schema_name AND was.table_name = now_is.table_name;
+    CONTINUE WHEN same AND NOT knew.rewritten
+      AND (knew.catalog_row, knew.storage, knew.contents) = (now_is.catalog_row, now_is.storage, now_is.contents);
+
+    rewritten := knew.relation IS NULL OR EXISTS (
+      SELECT FROM jsonb_each(knew.storage) o JOIN jsonb_each(now_is.storage) n USING (key) WHERE o.value <> n.value);
+    moved := (was.schema_name, was.table_name) IS DISTINCT FROM (now_is.schema_name, now_is.table_name);
+    back := was.relation IS NOT NULL AND was.columns = '[]';
+    keyed := now_is.key_columns <> '[]';
+    SELECT array_agg(o.key::oid) INTO gone_parts FROM jsonb_object_keys(knew.storage) o(key)
+      WHERE NOT now_is.storage ? o.key;
+    SELECT array_agg(n.key::oid) INTO new_parts FROM jsonb_object_keys(now_is.storage) n(key)
+      WHERE NOT knew.storage ? n.key AND n.key::oid <> ALL (made);
+    why := '{}';
+    ask := NULL;
+    IF how <> 'prepare' OR was.relation IS NOT NULL THEN
+      IF moved OR back THEN
+        IF now_is.relation::oid <> ALL (made) AND lakehouse.has_rows(ARRAY[now_is.relation::oid]) THEN
+          why := why || CASE WHEN back THEN 'it is captured again' ELSE 'it has come with its rows' END;
+        END IF;
+      ELSIF lakehouse.new_values(was.columns::jsonb, now_is.columns::jsonb, rewritten) THEN
+        why := why || 'its columns were changed'::text;
+      ELSIF knew.rewritten AND NOT (plain AND NOT same) THEN
+        why := why || 'its rows were computed anew'::text;
+      END IF;
+      IF EXISTS (
+        SELECT FROM jsonb_each(knew.contents) o JOIN jsonb_each(now_is.contents) n USING (key),
+          jsonb_each(o.value) p JOIN jsonb_each(n.value) q USING (key) WHERE p.value <> q.value
+      ) THEN
+        why := why || 'a type of its columns was changed'::text;
+      END IF;
+      IF lakehouse.has_rows(new_parts) THEN
+        why := why || 'a partition has come with its rows'::text;
+      END IF;
+      ask := CASE WHEN why <> '{}' THEN CASE WHEN keyed AND NOT back THEN 'rows' ELSE 'table' END END;
+      -- A partition that is dropped is gone; whether it had rows can only be told of one that was detached.
+      IF EXISTS (
+        SELECT FROM unnest(gone_parts) g(part)
+        WHERE NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = g.part) OR lakehouse.has_rows(ARRAY[g.part])
+      ) THEN
+        why := why || 'a partition is gone'::text;
+        ask := 'table';
+      END IF;
+      IF ask IS NULL AND same AND now_is.relation::oid <> ALL (touched)
+        AND (knew.catalog_row, knew.storage) <> (now_is.catalog_row, now_is.storage) THEN
+        why := ARRAY['its entry in the catalog, or its files, changed for no known reason'];
+        ask := 'verify';
+      END IF;
+    END IF;
+
+    IF moved AND NOT back AND was.relation IS NOT NULL THEN
+      -- The name is free: another table may take it.
+      INSERT INTO lakehouse.schema_changes (lsn, relation, schema_name, table_name, key_columns, columns, reread)
+      VALUES ((pg_current_wal_insert_lsn() - '0/0')::bigint, was.relation, was.schema_name, was.table_name, '[]', '[]', false);
+    END IF;
+    IF NOT same OR (ask <> 'verify' AND NOT keyed) THEN
+      INSERT INTO lakehouse.schema_changes (lsn, relation, schema_name, table_name, key_columns, columns, reread)
+      VALUES ((pg_current_wal_insert_lsn() - '0/0')::bigint, now_is.relation, now_is.schema_name, now_is.table_name,
+              now_is.key_columns, now_is.columns, coalesce(ask <> 'verify', false));
+      changed := changed + 1;
+    END IF;
+    IF ask = 'rows' THEN
+      PERFORM lakehouse.ask_for_rows(now_is.schema_name, now_is.table_name);
+    END IF;
+    IF ask IS NOT NULL AND NOT (ask = 'verify' AND EXISTS (
+      SELECT FROM lakehouse.rereads r WHERE r.relation = now_is.relation AND r.done_at IS NULL
+    )) THEN
+      INSERT INTO lakehouse.rereads (relation, schema_name, table_name, how, why)
+      VALUES (now_is.relation, now_is.schema_name, now_is.table_name, ask, array_to_string(why, '; '));
+    END IF;
+    INSERT INTO lakehouse.seen AS s (relation, catalog_row, storage, contents)
+    VALUES (now_is.relation, now_is.catalog_row, now_is.storage, now_is.contents)
+    ON CONFLICT (relation) DO UPDATE SET catalog_row = excluded.catalog_row, storage = excluded.storage,
+      contents = excluded.contents, rewritten = false;
+  END LOOP;
+
+  -- A table that is gone has no columns: another one may take its name, and none of its rows.
+  FOR was IN SELECT DISTINCT ON (s.relation) s.* FROM lakehouse.schema_changes s ORDER BY s.relation, s.id DESC LOOP
+    CONTINUE WHEN was.columns = '[]' OR EXISTS (SELECT FROM lakehouse.current_schemas c WHERE c.relation = was.relation);
+    INSERT INTO lakehouse.schema_changes (lsn, relation, schema_name, table_name, key_columns, columns, reread)
+    VALUES ((pg_current_wal_insert_lsn() - '0/0')::bigint, was.relation, was.schema_name, was.table_name, '[]', '[]', false);
+    DELETE FROM lakehouse.seen s WHERE s.relation = was.relation;
+    changed := changed + 1;
+  END LOOP;
+  RETURN changed;
+END
+$function$;
+REVOKE ALL ON FUNCTION lakehouse.log_schemas(text, oid[], oid[]) FROM PUBLIC;
+
+-- Refuses what would end capture of every table for good: Debezium (3.7) stops at the mere mention in the log of a table
+-- with columns whose names differ only by case, whether it is to read the table or not.
+CREATE OR REPLACE FUNCTION lakehouse.refuse_unreadable() RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $function$
+DECLARE
+  twins record;
+BEGIN
+  SELECT s.schema_name, s.table_name, string_agg(quote_ident(c ->> 'name'), ' and ') AS names INTO twins
+    FROM lakehouse.current_schemas s, jsonb_array_elements(s.columns::jsonb) c
+    GROUP BY s.schema_name, s.table_name, lower(c ->> 'name') HAVING count(*) > 1 LIMIT 1;
+  IF FOUND THEN
+    RAISE EXCEPTION 'the columns % of %.% differ only by case, and the lakehouse''s connector can''t read such a table',
+      twins.names, quote_ident(twins.schema_name), quote_ident(twins.table_name)
+      USING HINT = 'Rename one of them, or keep the table in a schema that isn''t captured.';
+  END IF;
+END
+$function$;
+REVOKE ALL ON FUNCTION lakehouse.refuse_unreadable() FROM PUBLIC;
+
+-- In the transaction that makes a table, or takes its key away, so that there is no moment in which it can't be updated.
+-- A table of one session only needs no look.
+CREATE OR REPLACE FUNCTION lakehouse.on_ddl() RETURNS event_trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $function$
+DECLARE
+  made oid[];
+  touched oid[];
+BEGIN
+  IF current_setting('lakehouse.preparing', true) = 'yes' THEN
+    RETURN;
+  END IF;
+  IF TG_TAG LIKE 'DROP%' OR EXISTS (
+    SELECT FROM pg_event_trigger_ddl_commands() d WHERE d.schema_name IS DISTINCT FROM 'pg_temp'
+  ) THEN
+    PERFORM lakehouse.refuse_unreadable();
+    PERFORM lakehouse.prepare_tables();
+    WITH commands AS (SELECT * FROM pg_event_trigger_ddl_commands() d WHERE d.classid = 'pg_class'::regclass),
+      tables AS (SELECT coalesce(i.indrelid, d.objid) AS table FROM commands d LEFT JOIN pg_index i ON i.indexrelid = d.objid)
+    SELECT ARRAY(SELECT objid FROM commands WHERE command_tag IN ('CREATE TABLE', 'CREATE TABLE AS', 'SELECT INTO')),
+           ARRAY(SELECT unnest(ARRAY[t.table, pg_partition_root(t.table)::oid]) FROM tables t)
+      INTO made, touched;
+    PERFORM lakehouse.log_schemas('ddl', made, array_remove(touched, NULL));
+  END IF;
+END
+$function$;
+REVOKE ALL ON FUNCTION lakehouse.on_ddl() FROM PUBLIC;
+
+-- A table whose rows a statement computes anew, for a default (2) or a column's new type (4). One that is only written
+-- to other files (1: SET LOGGED, 8: SET ACCESS METHOD) has the rows that it had.
+CREATE OR REPLACE FUNCTION lakehouse.on_rewrite() RETURNS event_trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $function$
+BEGIN
+  IF pg_event_trigger_table_rewrite_reason() & 6 <> 0 THEN
+    UPDATE lakehouse.seen SET rewritten = true
+      WHERE relation = coalesce(pg_partition_root(pg_event_trigger_table_rewrite_oid()), pg_event_trigger_table_rewrite_oid())::oid;
+  END IF;
+END
+$function$;
+REVOKE ALL ON FUNCTION lakehouse.on_rewrite() FROM PUBLIC;
+
+-- The tables that are there already, before the publication shows them to anyone.
+SELECT lakehouse.refuse_unreadable();
+SELECT lakehouse.prepare_tables();
+SELECT lakehouse.log_schemas('prepare');
+
+CREATE EVENT TRIGGER lakehouse_capture ON ddl_command_end
+  WHEN TAG IN ('CREATE TABLE', 'CREATE TABLE AS', 'SELECT INTO', 'ALTER TABLE', 'CREATE SCHEMA', 'ALTER SCHEMA',
+               'CREATE EXTENSION', 'ALTER EXTENSION', 'ALTER TYPE', 'ALTER DOMAIN', 'CREATE INDEX', 'ALTER INDEX',
+               'DROP INDEX', 'DROP TABLE', 'DROP SCHEMA', 'DROP TYPE', 'DROP DOMAIN', 'DROP EXTENSION', 'DROP OWNED')
+  EXECUTE FUNCTION lakehouse.on_ddl();
+CREATE EVENT TRIGGER lakehouse_rewrite ON table_rewrite EXECUTE FUNCTION lakehouse.on_rewrite();
+-- In a session that replays what another one did (session_replication_role = replica), too.
+ALTER EVENT TRIGGER lakehouse_capture ENABLE ALWAYS;
+ALTER EVENT TRIGGER lakehouse_rewrite ENABLE ALWAYS;
+
+COMMIT;
