@@ -1,10 +1,12 @@
 """The mirror's settings: one frozen object, read from the environment that docker-compose.yml describes."""
 
 from pathlib import Path
+from typing import Any
 
 from pydantic import AnyHttpUrl, Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from pipelines.proxies import bypass_proxies
 from pipelines.specs.load import DIRECTORY
 from quality import odcs
 
@@ -52,6 +54,10 @@ class MirrorSettings(BaseSettings):
     specs: Path = DIRECTORY
     contracts: Path = odcs.DIRECTORY
     state_dir: Path
+
+    def model_post_init(self, _: Any, /) -> None:
+        """Have none of the endpoints asked through a proxy."""
+        bypass_proxies(map(str, (self.schema_registry_url, self.catalog_uri, self.s3_endpoint)))
 
     @property
     def checkpoint(self) -> Path:

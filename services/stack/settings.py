@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Self
 from pydantic import Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from pipelines.proxies import bypass_proxies
 from pipelines.sources.base.database import SourceAddress
 from services.stack.errors import NotConfigured
 
@@ -39,10 +40,13 @@ class ServiceSettings(BaseSettings):
 
     @classmethod
     def load(cls, env_file: Path | None = None) -> Self:
-        """Return the settings: the environment first, then `.env` here or in the checkout. Raises NotConfigured."""
+        """Return the settings: the environment first, then `.env` here or in the checkout. Raises NotConfigured.
+
+        From then on no endpoint of theirs is asked through a proxy.
+        """
         path = env_file or next((p for p in (Path(".env"), CHECKOUT / ".env") if p.is_file()), CHECKOUT / ".env")
         try:
-            return cls(_env_file=path)
+            found = cls(_env_file=path)
         except ValidationError as error:
             wrong = ", ".join(sorted({str(part).upper() for e in error.errors() for part in e["loc"]}))
             where = path if path.is_file() else f"{path} (which doesn't exist)"
@@ -50,6 +54,8 @@ class ServiceSettings(BaseSettings):
                 f"missing or not valid in the environment and {where}: {wrong}. `make up` adds to .env what is missing"
                 " (`make env` does no more than that)."
             ) from None
+        bypass_proxies(str(getattr(found, field)) for field in cls.on_host)
+        return found
 
 
 class SourceEndpoint(ServiceSettings):

@@ -31,6 +31,23 @@ END
 $lakehouse$;
 ALTER ROLE ${role} LOGIN REPLICATION NOSUPERUSER NOCREATEDB NOCREATEROLE PASSWORD ${password};
 
+-- What it reads is text, whose form settings decide, and what it does takes its time: it has its own, whatever the
+-- database's are (ALTER DATABASE … SET).
+ALTER ROLE ${role} SET bytea_output = 'hex';
+ALTER ROLE ${role} SET datestyle = 'ISO, MDY';
+ALTER ROLE ${role} SET intervalstyle = 'postgres';
+ALTER ROLE ${role} SET timezone = 'UTC';
+ALTER ROLE ${role} SET extra_float_digits = 1;
+ALTER ROLE ${role} SET lc_monetary = 'C';
+ALTER ROLE ${role} SET xmloption = 'content';
+ALTER ROLE ${role} SET search_path = "$user", public;
+ALTER ROLE ${role} SET statement_timeout = 0;
+ALTER ROLE ${role} SET lock_timeout = 0;
+ALTER ROLE ${role} SET idle_in_transaction_session_timeout = 0;
+ALTER ROLE ${role} SET idle_session_timeout = 0;
+ALTER ROLE ${role} SET default_transaction_isolation = 'read committed';
+ALTER ROLE ${role} SET default_transaction_read_only = off;
+
 -- Row-level security would hide rows from the snapshot, though not from the log: fail rather than miss rows silently.
 ALTER ROLE ${role} SET row_security = off;
 DO $lakehouse$

@@ -5,11 +5,19 @@ from psycopg.conninfo import make_conninfo
 
 from pipelines.sources.base.database import SourceAddress
 
+# What the database has set for everybody (ALTER DATABASE … SET) and would end our work, or change what it means.
+_OWN = {
+    "statement_timeout": "0", "lock_timeout": "0", "idle_in_transaction_session_timeout": "0",
+    "default_transaction_isolation": "read\\ committed", "default_transaction_read_only": "off",
+}  # fmt: skip
+_OPTIONS = " ".join(f"-c {name}={value}" for name, value in _OWN.items())
+
 
 def connect(address: SourceAddress) -> psycopg.Connection:
-    """Open a connection in autocommit. Raises psycopg.OperationalError."""
+    """Open a connection in autocommit, whose limits are its own. Raises psycopg.OperationalError."""
     conninfo = make_conninfo(
         host=address.host, port=address.port, dbname=address.database, user=address.user,
         password=address.password.get_secret_value(), application_name=address.application, connect_timeout=5,
+        options=_OPTIONS,
     )  # fmt: skip
     return psycopg.connect(conninfo, autocommit=True)

@@ -7,10 +7,15 @@ from dataclasses import replace
 
 import psycopg
 import pytest
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+from pydantic import SecretStr
 
 from pipelines.sources.base.capture import Mode
+from pipelines.sources.base.database import SourceAddress
 from pipelines.sources.postgres.capture import prepare_sql
 from pipelines.sources.postgres.capture_tables import classify, left_out, read_states
+from pipelines.sources.postgres.connection import connect
 from tests.integration.postgres import Server
 
 KEYLESS = "CREATE TABLE keyless (a int); INSERT INTO keyless VALUES (1)"
@@ -351,3 +356,32 @@ def test_a_table_that_is_gone_has_no_columns(shop: psycopg.Connection) -> None:
     shop.execute("CREATE TABLE t (a int PRIMARY KEY)")
     shop.execute("DROP TABLE t")
     assert shop.execute(LOGGED).fetchone() == ("t", [], False)
+
+
+SETTINGS = {
+    "bytea_output": "escape", "datestyle": "German, DMY", "intervalstyle": "iso_8601", "timezone": "Asia/Tokyo",
+    "extra_float_digits": "-9", "xmloption": "document", "search_path": "nowhere", "statement_timeout": "1s",
+    "idle_in_transaction_session_timeout": "1s", "default_transaction_isolation": "serializable",
+    "default_transaction_read_only": "on",
+}  # fmt: skip
+PRINTED = "SELECT '\\x00ff'::bytea::text, '2026-03-04'::date::text, '26 hours'::interval::text, 0.1::float8::text"
+
+
+def test_what_the_database_sets_for_everybody_is_not_ours(server: Server, database: str) -> None:
+    with psycopg.connect(server.dsn("postgres", "postgres"), autocommit=True) as administrator:
+        for name, value in SETTINGS.items():
+            set_it = sql.SQL("ALTER DATABASE {} SET {} = {}")
+            administrator.execute(set_it.format(sql.Identifier(database), sql.Identifier(name), sql.Literal(value)))
+    address = SourceAddress(
+        name="shop", schemas=("public",), host="127.0.0.1", port=server.port, database=database, user="postgres",
+        password=SecretStr(server.admin_password), application="test",
+    )  # fmt: skip
+    with connect(address) as ours:
+        ours.execute(prepare_sql(["public"], password="secret", owner="shop").encode())
+        ours.execute("CREATE TABLE public.t (a int); INSERT INTO public.t VALUES (1)")
+        assert ours.execute("SHOW transaction_isolation").fetchone() == ("read committed",)
+    dsn = make_conninfo(server.dsn(database), user="debezium", password="secret")
+    with psycopg.connect(dsn, autocommit=True) as reader:
+        assert reader.execute(PRINTED.encode()).fetchone() == ("\\x00ff", "2026-03-04", "26:00:00", "0.1")
+        shown = {name: (reader.execute(f"SHOW {name}".encode()).fetchone() or ("",))[0] for name in SETTINGS}
+    assert {name for name, value in SETTINGS.items() if shown[name] == value} == set()
