@@ -1,4 +1,8 @@
-"""ODCS: contract files, read and checked against the standard's own schema, as its publisher packages it."""
+"""ODCS: contract files, read and checked against the standard's own schema, as its publisher packages it.
+
+Files are read as people write them: dates and versions without quotes are texts, and a column whose physical type says
+what it is needs no logical one.
+"""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -18,6 +22,36 @@ from quality.errors import ContractError
 
 DIRECTORY = Path(__file__).parent / "contracts"
 SUFFIXES = (".yaml", ".yml")
+UNSUPPORTED = ("0.", "1.", "2.")
+# What a physical type begins with, whichever database's it is, and the standard's word for such values. Longer ones
+# that begin alike come first.
+LOGICAL = (
+    ("interval", "string"), ("int", "integer"), ("bigint", "integer"), ("smallint", "integer"), ("tinyint", "integer"),
+    ("serial", "integer"), ("bigserial", "integer"), ("smallserial", "integer"), ("long", "integer"),
+    ("numeric", "number"), ("decimal", "number"), ("number", "number"), ("real", "number"), ("double", "number"),
+    ("float", "number"), ("bool", "boolean"), ("datetime", "timestamp"), ("date", "date"), ("timestamp", "timestamp"),
+    ("time", "time"), ("struct", "object"), ("map", "object"),
+)  # fmt: skip
+# Texts that look like numbers: 1.10 isn't 1.1.
+TEXTS = ("version", "apiVersion", "id")
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML in which dates are texts, and versions too."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """Return a map, with the texts that it has."""
+        for key, value in node.value:
+            if key.value in TEXTS and isinstance(value, yaml.ScalarNode) and value.tag in NUMBERS:
+                value.tag = "tag:yaml.org,2002:str"
+        return super().construct_mapping(node, deep)
+
+
+NUMBERS = ("tag:yaml.org,2002:float", "tag:yaml.org,2002:int")
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, form) for tag, form in found if tag != "tag:yaml.org,2002:timestamp"]
+    for first, found in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
 
 
 def load(directory: Path = DIRECTORY) -> dict[tuple[str, str], Contract]:
@@ -53,15 +87,16 @@ def read(path: Path) -> Contract:
 def parse(text: str) -> OpenDataContractStandard:
     """Return a document that the standard's schema allows. Raises ContractError, which names the place in it."""
     try:
-        data = yaml.safe_load(text)
+        data = yaml.load(text, _Loader)  # noqa: S506 - a safe loader
     except yaml.YAMLError as error:
         raise ContractError(f"not YAML: {error}") from error
     if not isinstance(data, Mapping):
         raise ContractError("not a contract: the file has no fields")
+    _name_version(data)
     for where, table in _places("schema", data.get("schema")):
         _name_unbounded(where, table)
         for place, column in _places(f"{where}.properties", table.get("properties")):
-            _name_untyped(place, column)
+            _type(place, column)
             _name_unbounded(place, column)
     wrong = best_match(_validator().iter_errors(data))
     if wrong is not None:
@@ -69,17 +104,40 @@ def parse(text: str) -> OpenDataContractStandard:
     return OpenDataContractStandard.model_validate(data)
 
 
-def _places(where: str, found: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _places(where: str, found: Any) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield where objects of a list are, and the objects; of anything else none."""
     for number, each in enumerate(found if isinstance(found, list) else []):
-        if isinstance(each, Mapping):
+        if isinstance(each, dict):
             yield f"{where}[{number}]", each
 
 
-def _name_untyped(where: str, column: Mapping[str, Any]) -> None:
-    """Raise ContractError for a column without a type, of which the standard's schema would say that it isn't a map."""
-    if "logicalType" not in column:
-        raise ContractError(f"{where} ({column.get('name')}): it has no logicalType")
+def _name_version(data: Mapping[str, Any]) -> None:
+    """Raise ContractError for a major version that has tables elsewhere, though the standard's schema allows it."""
+    version = data.get("apiVersion")
+    if isinstance(version, str) and version.lstrip("v").startswith(UNSUPPORTED):
+        raise ContractError(
+            f"apiVersion: {version} isn't supported, only v3: tables are under `schema` there, and not under `dataset`"
+        )
+
+
+def _type(where: str, column: dict[str, Any]) -> None:
+    """Give a column the logical type that its physical one has.
+
+    Raises ContractError for one without any type, of which the standard's schema would say that it isn't a map.
+    """
+    if "logicalType" in column:
+        return
+    physical = column.get("physicalType")
+    if not isinstance(physical, str) or not physical.strip():
+        name = column.get("name")
+        raise ContractError(f"{where} ({name}): it has no logicalType, nor a physicalType that tells it")
+    column["logicalType"] = _logical(physical.strip().lower())
+
+
+def _logical(physical: str) -> str:
+    if physical.endswith("]") or physical.startswith("array"):
+        return "array"
+    return next((logical for start, logical in LOGICAL if physical.startswith(start)), "string")
 
 
 def _name_unbounded(where: str, found: Mapping[str, Any]) -> None:

@@ -116,7 +116,8 @@ BAD = [
     ("an unknown field", HEAD + SCHEMA + "ownr: me\n", "'ownr' was unexpected"),
     ("an unknown field of a column", column(", requird: true"), "'requird' was unexpected"),
     ("a column without a type", column().replace(", logicalType: string", ""),
-     "schema[0].properties[0] (a): it has no logicalType"),
+     "schema[0].properties[0] (a): it has no logicalType, nor a physicalType that tells it"),
+    ("an older standard", HEAD.replace("v3.2.0", "v2.2.2") + SCHEMA, "apiVersion: v2.2.2 isn't supported, only v3"),
     ("no table", HEAD, "schema has 0 tables"),
     ("no schema in the name", column().replace("public.t", "t"), "write SCHEMA.TABLE"),
     ("no columns", f"{HEAD}schema:\n  - name: public.t\n", "a table has columns"),
@@ -158,6 +159,25 @@ def test_a_contract_that_cant_be_used_is_named_with_the_place(tmp_path: Path, la
         odcs.load(tmp_path)
     assert str(raised.value).startswith(f"{path}: ")
     assert said in str(raised.value)
+
+
+def test_a_file_as_people_write_it(tmp_path: Path) -> None:
+    head = HEAD.replace("version: 1.2.0", "version: 1.10").replace("id: shop-public-orders", "id: 42")
+    team = TEAM.replace("role: Owner", "role: Owner, dateIn: 2026-02-20")
+    contract = odcs.read(written(tmp_path, f"{head}contractCreatedTs: 2022-11-15T02:59:43Z\n{team}{SCHEMA}"))
+    assert (contract.version, contract.owner) == ("1.10", "order-team")
+
+
+@pytest.mark.parametrize(("physical", "logical"), [
+    ("bigint", "integer"), ("INT4", "integer"), ("numeric(14,2)", "number"), ("double precision", "number"),
+    ("boolean", "boolean"), ("date", "date"), ("timestamp with time zone", "timestamp"), ("timestamptz", "timestamp"),
+    ("time", "time"), ("interval", "string"), ("text[]", "array"), ("varchar(20)", "string"), ("jsonb", "string"),
+    ("mood", "string"),
+])  # fmt: skip
+def test_a_physical_type_tells_the_logical_one(tmp_path: Path, physical: str, logical: str) -> None:
+    text = column().replace("logicalType: string", f"physicalType: '{physical}'")
+    (found,) = odcs.read(written(tmp_path, text)).columns
+    assert (found.physical, found.logical) == (physical, logical)
 
 
 @pytest.mark.parametrize(("said", "more", "protection"), [
