@@ -72,9 +72,9 @@ test: dev ## All tests (needs no running stack; starts what it needs)
 	@$(MAKE) --no-print-directory -j 2 test-integration test-mirror test-unit test-compose test-runner
 
 # Two at a time, the longest first: a stack is waited for much of the time. A worker of its own has each print whole lines.
-PYTEST = $(VENV)/python -m pytest -v -n 1 --durations=15 --maxfail=3
+PYTEST = $(VENV)/python -m pytest -v -n 1 --durations=15 --maxfail=3 -m 'not slow'
 # What runs the documents' commands takes its time, and is for whoever changes them.
-DOCUMENTS = test_guides.py test_readme.py
+DOCUMENTS = test_guides.py test_readme.py test_walkthrough.py
 test-documents: dev ## Run the commands of README and guides as they stand there, on a stack of its own
 	@$(TOOLCHAIN) install
 	@$(PYTEST) $(addprefix tests/integration/,$(DOCUMENTS))
@@ -91,8 +91,9 @@ test-model: dev ## Random histories in random batches against a model, and again
 	@$(TOOLCHAIN) install && $(TOOLCHAIN) install classes faults
 	@SOURCE_EXAMPLES=$(or $(EXAMPLES),100) $(VENV)/python -m pytest -v --timeout 0 tests/chaos/test_model.py
 
-test-chaos: dev ## Every fault, one by one, on a stack of its own
+test-chaos: dev ## Every fault, one by one, and the slow tests of the stack
 	@$(TOOLCHAIN) install && $(TOOLCHAIN) install classes faults
+	@$(VENV)/python -m pytest -v --durations=25 -m slow tests/integration
 	@$(VENV)/python -m pytest -v --durations=25 tests/chaos
 
 chaos: dev ## Load, schema changes and faults at random on a stack of its own; equal at the end? (SEED=7 MINUTES=10)

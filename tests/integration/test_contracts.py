@@ -126,6 +126,7 @@ def test_a_contract_is_checked(stack: Stack, tmp_path: Path) -> None:
     assert "has no contract" in stack.own("check", "nothing", ok=(2,))["error"]
 
 
+@pytest.mark.slow
 def test_what_breaks_a_blocking_contract_is_not_seen_until_it_is_mended(stack: Stack) -> None:
     """By the contract of ``published`` in tests.integration.stack."""
     stack.sql("CREATE TABLE published (id bigint PRIMARY KEY, name text)",

@@ -82,6 +82,7 @@ def test_a_deletion_that_waits_behind_a_letter_is_told(stack: Stack) -> None:
     stack.assert_equal("forgotten")
 
 
+@pytest.mark.slow
 def test_nobody_loses_what_they_have_not_read(stack: Stack) -> None:
     consumer = Consumer({"bootstrap.servers": stack.endpoints["kafka_bootstrap"], "group.id": "tests.slow"})
     consumer.commit(offsets=[TopicPartition(TOPIC, p, 0) for p in range(3)], asynchronous=False)
@@ -92,6 +93,7 @@ def test_nobody_loses_what_they_have_not_read(stack: Stack) -> None:
         future.result()
 
 
+@pytest.mark.slow
 def test_no_copy_is_left_and_the_lake_goes_on(stack: Stack) -> None:
     there = list(kept(stack))
     assert any(name.startswith("warehouse/lakehouse/dead_letters/") for name in there)

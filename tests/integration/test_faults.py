@@ -26,6 +26,7 @@ def test_a_second_mirror_of_the_source_waits_and_says_so(stack: Stack, tmp_path:
     assert second.said == ["waiting_for_lease"]
 
 
+@pytest.mark.slow
 def test_a_mirror_that_was_frozen_has_lost_its_lease_and_begins_anew(stack: Stack, tmp_path: Path) -> None:
     stack.sql("CREATE TABLE frozen (id bigint PRIMARY KEY)", "INSERT INTO frozen VALUES (1)")
     stack.assert_equal("frozen")
@@ -45,6 +46,7 @@ def test_a_mirror_that_was_frozen_has_lost_its_lease_and_begins_anew(stack: Stac
     stack.assert_equal("frozen")
 
 
+@pytest.mark.slow
 def test_the_mirror_dies_at_each_of_its_steps_and_goes_on(stack: Stack) -> None:
     stack.sql("CREATE TABLE fatal (id bigint PRIMARY KEY, note text)", "INSERT INTO fatal VALUES (1, 'a'), (2, 'b')")
     stack.assert_equal("fatal")
@@ -87,6 +89,7 @@ def test_a_batch_that_died_is_planned_anew_with_what_has_come_since(stack: Stack
 ANSWERS = [("the answer is lost", None), ("503 although it is done", 503), ("409, for it is done twice", 409)]
 
 
+@pytest.mark.slow
 def test_a_commit_whose_outcome_is_unknown_is_looked_up_in_the_table(stack: Stack) -> None:
     tables = ("unknown", "unknown_new", "unknown_lines")
     stack.sql(

@@ -77,6 +77,7 @@ def test_the_connector_tells_what_it_reads_and_no_secret(stack: Stack) -> None:
     assert not [secret for secret in stack.secrets if secret in text]
 
 
+@pytest.mark.slow
 def test_while_lineage_hangs_the_stream_goes_on_and_afterwards_all_is_told(stack: Stack) -> None:
     stack.sql("CREATE TABLE untold (id bigint PRIMARY KEY)", "INSERT INTO untold VALUES (0)")
     stack.assert_equal("untold")
@@ -105,6 +106,7 @@ def test_while_lineage_hangs_the_stream_goes_on_and_afterwards_all_is_told(stack
     wait_until(lambda: stack.lakehouse("lineage", "show", "untold.note", ok=(0, 2)).get("graph"))
 
 
+@pytest.mark.slow
 def test_a_held_table_its_dead_letters_and_their_replay_are_told(stack: Stack) -> None:
     stack.sql("CREATE TABLE torrent (id bigint PRIMARY KEY)", "INSERT INTO torrent VALUES (1)")
     stack.assert_equal("torrent")

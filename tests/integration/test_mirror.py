@@ -88,6 +88,7 @@ ALTERATIONS: list[tuple[str, list[str]]] = [
 
 
 # This one and the next while the stack has few tables: each batch, wait and comparison is of all that there are.
+@pytest.mark.slow
 def test_everything_is_killed_at_random_moments_while_columns_change(stack: Stack) -> None:
     """And comes back by itself, without `make up`. Each alone: tests/chaos/test_servers.py; the mirror fifteen times:
     tests/chaos/test_drivers.py.
@@ -114,6 +115,7 @@ def test_everything_is_killed_at_random_moments_while_columns_change(stack: Stac
     stack.assert_equal()
 
 
+@pytest.mark.slow
 def test_a_lost_checkpoint_makes_a_backlog_that_is_caught_up_in_a_gear_of_its_own(stack: Stack) -> None:
     stack.sql("CREATE TABLE backlog (id bigint PRIMARY KEY, note text)",
               "INSERT INTO backlog SELECT g, 'a' FROM generate_series(1, 45000) g")  # fmt: skip
@@ -153,6 +155,7 @@ def test_a_lost_checkpoint_makes_a_backlog_that_is_caught_up_in_a_gear_of_its_ow
     assert len(told("started")) == 3
 
 
+@pytest.mark.slow
 def test_what_has_piled_up_is_read_again_rather_than_kept(stack: Stack) -> None:
     stack.sql("CREATE TABLE pile (id bigint PRIMARY KEY, note text)", "INSERT INTO pile VALUES (1, 'a')",
               "CREATE TABLE beside (id bigint PRIMARY KEY)", "INSERT INTO beside VALUES (1)")  # fmt: skip
@@ -177,6 +180,7 @@ def test_what_has_piled_up_is_read_again_rather_than_kept(stack: Stack) -> None:
     assert max(offset_count(entry.offsets) for entry in entries) > LIMITS.cached_offsets, "it came in smaller batches"
 
 
+@pytest.mark.slow
 def test_a_live_batch_that_goes_on_as_it_was_isn_t_looked_at_first(stack: Stack) -> None:
     stack.sql(
         "CREATE TABLE steady (id bigint PRIMARY KEY, note text)",
@@ -395,6 +399,7 @@ class CutShort(Letters):
         super().finish(number)
 
 
+@pytest.mark.slow
 def test_a_replay_that_is_cut_short_puts_each_letter_back_once(stack: Stack) -> None:
     topic = "shop.public.tally"
     stack.sql("CREATE TABLE tally (n int)", "INSERT INTO tally VALUES (1)")
@@ -451,6 +456,7 @@ def test_a_table_that_cannot_go_on_is_held_while_the_others_do(stack: Stack) -> 
     assert stack.lakehouse("table", "list")["held"] == {}
 
 
+@pytest.mark.slow
 def test_a_table_dropped_or_rolled_back_is_made_whole_from_its_topic(stack: Stack) -> None:
     for name in ("dropped", "rolled_back"):
         stack.sql(

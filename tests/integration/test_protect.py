@@ -86,6 +86,7 @@ def test_nothing_that_is_protected_is_seen_anywhere(stack: Stack) -> None:
         assert not [word for word in (*SEEN, stack.setting("PROTECTION_KEY"), keys.hash.hex()) if word in text]
 
 
+@pytest.mark.slow
 def test_a_contract_that_protects_more_waits_for_a_resync(stack: Stack) -> None:
     stack.sql("CREATE TABLE grown (id bigint PRIMARY KEY, mail text)",
               "INSERT INTO grown VALUES (1, 'ada@private'), (2, 'eve@private')")  # fmt: skip

@@ -119,6 +119,7 @@ def test_a_reader_cannot_read_around_it_by_the_catalog(stack: Stack) -> None:
     assert catalog(stack, "analyst").load_table("shop.shown").scan().to_arrow().num_rows == 2
 
 
+@pytest.mark.slow
 def test_what_is_not_shown_any_more_is_gone(stack: Stack) -> None:
     contract = stack.folder / "quality/contracts/shown.yaml"
     said = contract.read_text()

@@ -172,6 +172,7 @@ def test_keys_of_every_kind(stack: Stack) -> None:
     stack.sql("DROP TABLE " + ", ".join(tables))
 
 
+@pytest.mark.slow
 def test_what_the_connector_loses_is_shown(stack: Stack) -> None:
     stack.sql(
         "CREATE TABLE lossy (id int PRIMARY KEY, bits varbit, clock timetz, nested int[], spell interval)",
@@ -250,6 +251,7 @@ def test_a_row_of_many_megabytes(stack: Stack) -> None:
     stack.sql("DROP TABLE heavy")
 
 
+@pytest.mark.slow
 def test_a_forged_log_position_is_named_and_a_resync_repairs_it(stack: Stack) -> None:
     stack.sql("CREATE TABLE forged (id int PRIMARY KEY, note text)", "INSERT INTO forged VALUES (1, 'a')")
     stack.assert_equal("forged")
