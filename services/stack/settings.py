@@ -54,7 +54,8 @@ class ServiceSettings(BaseSettings):
                 f"missing or not valid in the environment and {where}: {wrong}. `make up` adds to .env what is missing"
                 " (`make env` does no more than that)."
             ) from None
-        bypass_proxies(str(getattr(found, field)) for field in cls.on_host)
+        # Of a class that has fewer fields than those that it stands on, the endpoints that it has.
+        bypass_proxies(str(getattr(found, field)) for field in cls.on_host if field in cls.model_fields)
         return found
 
 
