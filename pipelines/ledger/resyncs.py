@@ -61,13 +61,14 @@ class Resync:
         """Return whether everything that is still in the source has been read again."""
         return self.end is not None and self.runs(reached) and reached.reaches(self.end)
 
-    def replaces_rows(self, ledger: Ledger) -> bool:
-        """Return whether all rows of a table with this ledger are still to be read again, or being read."""
-        return ledger.resync != self.id or ledger.resynced is None
-
     def awaited_by(self, ledger: Ledger) -> bool:
         """Return whether a table with this ledger has something left to do for it."""
         return ledger.resync != self.id or (self.end is not None and ledger.resynced is None)
+
+
+def replaces_rows(resync: Resync | None, ledger: Ledger) -> bool:
+    """Return whether all rows of a table with this ledger are still to be read again, or being read."""
+    return resync is not None and (ledger.resync != resync.id or resync.runs(ledger))
 
 
 def check_partitions(topic: str, ledger: Ledger, count: int, resync: Resync | None) -> int:

@@ -26,14 +26,15 @@ from services.verify.rounds import TableState
 
 EQUAL = "the lake equals its source"
 AGAIN_SECONDS = 30.0
+URGENT_REST = 2.0
 
 
 @dataclass
 class Rereads:
     """What is under way. ``rounds``: table to the newest request that a round has begun for.
 
-    ``resynced``: table to the newest request that a resync was made for; ``waiting``: whether something is left that
-    can be done now.
+    ``resynced``: table to the newest request that a resync was made for. ``waiting``: something is left that can be
+    done now; ``open``: something is left at all.
     """
 
     settings: VerifierSettings
@@ -43,14 +44,16 @@ class Rereads:
     resynced: dict[str, int] = field(default_factory=dict)
     tried_at: dict[str, float] = field(default_factory=dict)
     waiting: bool = False
+    open: bool = False
 
     def take(self, source: SourceSession, states: dict[str, TableState]) -> dict[str, TableState]:
         """Take the next step for every table, and return the states with what that changes.
 
         What fails for one table is said, and tried again after a while. Raises SourceError.
         """
-        now, self.waiting = dict(states), False
+        now, self.waiting, self.open = dict(states), False, False
         for table, requests in _by_table(source.open_rereads()).items():
+            self.open = True
             close = _closer(source, requests, self.log)
             if table not in states:
                 close("it isn't captured any more")
@@ -66,6 +69,15 @@ class Rereads:
             # One that can't be compared now is looked at like any other table.
             self.waiting |= now[table].not_compared is None
         return now
+
+    def bounded(self, rest: float, longest: float) -> float:
+        """Return how many seconds to rest, of ``rest``: few while something can be done, ``longest`` while any is left.
+
+        So the process doesn't idle then: it would be woken at once, since something is left.
+        """
+        if self.waiting:
+            return min(rest, URGENT_REST)
+        return min(rest, longest) if self.open else rest
 
     def _step(self, state: TableState, requests: list[Reread], close: Callable[[str], None]) -> TableState:
         table, newest = state.table, requests[-1].id

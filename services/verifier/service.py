@@ -28,8 +28,6 @@ from services.verify import record
 from services.verify.rounds import Finding, TableState
 
 LONGEST_REST = 30.0
-URGENT_REST = 2.0
-LONGEST_IDLE = 86400.0
 RECORD_SECONDS = 300.0
 KEYS_LOGGED = 20
 # What a server that is down, or just comes up, makes of a look: it is tried again.
@@ -91,7 +89,7 @@ class Verifier:
         jobs = list(self._due(tables, mirrored))
         if not jobs:
             self._record()
-            return min(self._until_due(), URGENT_REST if self.rereads.waiting else LONGEST_IDLE), True
+            return self.rereads.bounded(self._until_due(), LONGEST_REST), True
         started, rows = time.monotonic(), 0
         for job, outcome in look(self.settings, jobs, self._on_progress):
             rows += 0 if isinstance(outcome, (Exclusion, Postponement)) else outcome.rows
@@ -100,9 +98,7 @@ class Verifier:
         often = min(RECORD_SECONDS, self.settings.verifier_pause_seconds)
         if time.monotonic() - self.recorded_at > often or self._differences_changed():
             self._record()
-        rest = self.settings.rest(rows, time.monotonic() - started)
-        # Somebody waits for these.
-        return min(rest, URGENT_REST) if self.rereads.waiting else rest, False
+        return self.rereads.bounded(self.settings.rest(rows, time.monotonic() - started), LONGEST_REST), False
 
     def _rest(self, seconds: float) -> None:
         ends = time.monotonic() + seconds

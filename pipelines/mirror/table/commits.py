@@ -31,7 +31,7 @@ from pipelines.lake.catalog import Lake
 from pipelines.lake.partitioning import LayoutError, apply_layout
 from pipelines.lake.table import LakeTable
 from pipelines.ledger.entries import Counts
-from pipelines.ledger.resyncs import Resync
+from pipelines.ledger.resyncs import Resync, replaces_rows
 from pipelines.ledger.table_ledger import TableLedger
 from pipelines.merge import strategy
 from pipelines.merge.changes import MergeInput, PreparedWrite
@@ -200,7 +200,7 @@ class Commits:
         with batch.outcome.stage("evolve"):
             created = self._ledger.table is None
             table = self._ledger.table = self._ledger.table or self._create(resolved)
-            resyncing = resync is not None and resync.replaces_rows(self._ledger.known)
+            resyncing = replaces_rows(resync, self._ledger.known)
             changed = fit_columns(
                 table, resolved.target, resolved.versions, resolved.schemas.shape, self._protected, resyncing
             )

@@ -11,7 +11,7 @@ from pipelines.evolve.key_change import change_key, due_key_changes, is_other_ta
 from pipelines.lake.catalog import Lake
 from pipelines.lake.table import LakeTable
 from pipelines.ledger.entries import Counts
-from pipelines.ledger.resyncs import Resync
+from pipelines.ledger.resyncs import Resync, replaces_rows
 from pipelines.ledger.table_ledger import TableLedger
 from pipelines.mirror.table.topic import Topic
 from pipelines.protection.columns import ProtectedColumns
@@ -61,6 +61,6 @@ class KeyChanges:
 
     def _change_key(self, table: LakeTable, known: TableVersions, planned: TopicBatch, resync: Resync | None) -> None:
         with planned.outcome.stage("evolve"):
-            resyncing = resync is not None and resync.replaces_rows(self._ledger.known)
+            resyncing = replaces_rows(resync, self._ledger.known)
             done = change_key(planned.session, table, known, self._policy, resyncing, self._protected)
             planned.outcome.schema_changes += [str(change) for change in done]

@@ -24,7 +24,7 @@ from pipelines.lake.catalog import Lake
 from pipelines.lake.clock import check_clock
 from pipelines.lake.names import lake_namespace
 from pipelines.lake.table import LakeTable
-from pipelines.ledger.resyncs import Resync, check_lost, check_partitions, remove_stale
+from pipelines.ledger.resyncs import Resync, check_lost, check_partitions, remove_stale, replaces_rows
 from pipelines.ledger.table_ledger import TableLedger
 from pipelines.mirror.table.audit import audited
 from pipelines.mirror.table.commits import Commits
@@ -277,7 +277,7 @@ class TableMirror:
         if target.version is None:
             return
         self._protected.check(target.columns, target.keys)
-        resyncing = self._resync is not None and self._resync.replaces_rows(self._ledger.known)
+        resyncing = replaces_rows(self._resync, self._ledger.known)
         done = fit_columns(table, target, versions, None, self._protected, resyncing)
         planned.outcome.schema_changes += [str(change) for change in done]
         backfill(planned.session, table)

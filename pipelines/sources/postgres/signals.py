@@ -30,18 +30,16 @@ def ask_for_snapshot(connection: psycopg.Connection, schema: str, table: str, wh
     data: dict[str, object] = {"type": "incremental", "data-collections": [name]}
     if where is not None:
         data["additional-conditions"] = [{"data-collection": name, "filter": where}]
-    identifier = str(uuid.uuid4())
-    connection.execute(
-        f"INSERT INTO {SIGNAL_TABLE} (id, type, data) VALUES (%s, 'execute-snapshot', %s)".encode(),
-        (identifier, json.dumps(data)),
-    )
-    return identifier
+    return _signal(connection, data)
 
 
 def ask_for_blocking_snapshot(connection: psycopg.Connection, schema: str, table: str) -> str:
     """Ask for a snapshot of a captured table at one position, for which the stream waits; return the signal's id."""
+    return _signal(connection, {"type": "blocking", "data-collections": [collection(f"{schema}.{table}")]})
+
+
+def _signal(connection: psycopg.Connection, data: dict[str, object]) -> str:
     identifier = str(uuid.uuid4())
-    data = {"type": "blocking", "data-collections": [collection(f"{schema}.{table}")]}
     connection.execute(
         f"INSERT INTO {SIGNAL_TABLE} (id, type, data) VALUES (%s, 'execute-snapshot', %s)".encode(),
         (identifier, json.dumps(data)),
