@@ -94,6 +94,11 @@ GROUPS: tuple[Group, ...] = (
         },
     ),
     Group(
+        "The largest row, in MiB, that comes from the source to the lake; at most 500. More than 64 needs larger heaps:"
+        "\n# infra/runbooks/row-too-large.md",
+        {"LARGEST_ROW_MIB": "64"},
+    ),
+    Group(
         "Verifier: rows compared at one position, rows a second and share of the time that it works at most; seconds"
         " between two rounds of a table, and until a difference is looked at again",
         {
@@ -118,7 +123,7 @@ GROUPS: tuple[Group, ...] = (
         "\n# one before it to be gone. SERVER_JAVA_OPTIONS: more for Kafka, Connect, registry and catalog",
         {
             "KAFKA_HEAP": "512m",
-            "CONNECT_HEAP": "640m",
+            "CONNECT_HEAP": "1g",
             "SCHEMA_REGISTRY_HEAP": "256m",
             "CATALOG_HEAP": "256m",
             "SPARK_DAEMON_HEAP": "192m",

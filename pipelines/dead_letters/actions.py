@@ -6,6 +6,8 @@ CLOSED = (REPLAYED, DISCARDED, ERASED)
 # The letter is about to be put back, by the replay of this number; whether it was, Kafka tells
 # (services.operations.dead_letters.replay).
 REPLAYING = "replaying"
-# The action that is of no letter: whatever lies below its position may become one (see
+# An action that is of no letter: whatever lies below its position may become one (see
 # pipelines.dead_letters.circuit_breaker).
 ACCEPTED = "accepted"
+# As well: what lies below its position, and a table that is held lacks, was given up (see pipelines.mirror.holds).
+GIVEN_UP = "given_up"

@@ -39,6 +39,8 @@ from pipelines.sql import quote
 DEAD_LETTER_TOPIC = "lakehouse.dead-letters"
 LETTER_POSITIONS = "lakehouse.dead-letter-positions"
 HEADER_PREFIX = "lakehouse."
+# The broker says how large a record may be; memory is taken as it is needed.
+AS_LARGE_AS_THEY_ARE = {"kafka.max.request.size": str(2**31 - 1), "kafka.buffer.memory": str(2**31 - 1)}
 
 _HEADER = {
     "type": "struct",
@@ -139,9 +141,11 @@ class DeadLetters:
             "message": F.col("message"),
         }
         headers = F.concat(F.coalesce("headers", F.array().cast(_KAFKA_HEADERS)), _headers(added))
-        letters.select("key", "value", headers.alias("headers")).write.format("kafka").option(
-            "kafka.bootstrap.servers", self._kafka_bootstrap
-        ).option("topic", DEAD_LETTER_TOPIC).option("includeHeaders", "true").save()
+        letters.select("key", "value", headers.alias("headers")).write.format("kafka").options(
+            **AS_LARGE_AS_THEY_ARE
+        ).option("kafka.bootstrap.servers", self._kafka_bootstrap).option("topic", DEAD_LETTER_TOPIC).option(
+            "includeHeaders", "true"
+        ).save()
 
     def _append(self, letters: DataFrame, table: LakeTable, batch: int, reached: Mapping[str, Ledger]) -> None:
         view = "dead_letters"

@@ -28,6 +28,7 @@ class WaitingKeys:
         self._snapshots: tuple[int | None, int | None] = (None, None)
         self._open: dict[str, DataFrame] = {}
         self._accepted: dict[str, dict[int, int]] = {}
+        self._given_up: dict[str, dict[int, int]] = {}
 
     def refresh(self) -> bool:
         """Look again, if letters or actions have come since; return whether there are actions that weren't known."""
@@ -41,7 +42,8 @@ class WaitingKeys:
             return False
         acts = None if done is None else self._session.table(done.sql_name)
         if acts is not None:
-            self._accepted = _accepted(acts)
+            self._accepted = _newest(acts, actions.ACCEPTED)
+            self._given_up = _newest(acts, actions.GIVEN_UP)
         if letters is None:
             self._snapshots = now
             return decided
@@ -74,11 +76,13 @@ class WaitingKeys:
         """Return partition to the offset below which a person has let any number of letters pass."""
         return self._accepted.get(topic, {})
 
+    def given_up(self, topic: str) -> dict[int, int]:
+        """Return partition to the offset below which a person has given up what a held table lacks."""
+        return self._given_up.get(topic, {})
 
-def _accepted(acts: DataFrame) -> dict[str, dict[int, int]]:
-    newest = (
-        acts.where(F.col("action") == actions.ACCEPTED).groupBy("topic", "partition").agg(F.max("offset").alias("end"))
-    )
+
+def _newest(acts: DataFrame, action: str) -> dict[str, dict[int, int]]:
+    newest = acts.where(F.col("action") == action).groupBy("topic", "partition").agg(F.max("offset").alias("end"))
     found: dict[str, dict[int, int]] = {}
     for row in newest.collect():
         found.setdefault(row.topic, {})[row.partition] = row.end

@@ -36,8 +36,14 @@ _SILENT.propagate = False
 
 
 def client_config(bootstrap: str) -> dict[str, Any]:
-    """Return the configuration of a Kafka client that says nothing on standard error: what fails is raised."""
-    return {"bootstrap.servers": bootstrap, "log_level": 0, "error_cb": lambda _error: None, "logger": _SILENT}
+    """Return the configuration of a Kafka client that says nothing on standard error: what fails is raised.
+
+    It takes records as large as brokers let through.
+    """
+    return {
+        "bootstrap.servers": bootstrap, "log_level": 0, "error_cb": lambda _error: None, "logger": _SILENT,
+        "message.max.bytes": 1_000_000_000, "receive.message.max.bytes": 2_147_483_647,
+    }  # fmt: skip
 
 
 def ask(question: Callable[[], Answer]) -> Answer:

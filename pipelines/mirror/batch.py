@@ -24,7 +24,7 @@ from pipelines.limits import Limits
 from pipelines.maintenance.rounds import Maintenance
 from pipelines.mirror.awaited_offsets import AwaitedOffsets
 from pipelines.mirror.background import BackgroundTables
-from pipelines.mirror.holds import Holds
+from pipelines.mirror.holds import Holds, Outlook
 from pipelines.mirror.intake import BatchRecords, Intake
 from pipelines.mirror.pace import Pace
 from pipelines.mirror.plan import Step, TableState, step
@@ -113,7 +113,7 @@ class BatchMirror:
                 )
                 for t in due - self._audited
             }
-            outcomes += self._outcomes(jobs)
+            outcomes += self._outcomes(jobs, planned)
             for topic in (t for t, each in steps.items() if t not in due and each in (Step.IDLE, Step.READ)):
                 self._tables[topic].pass_over(taken.get(topic, planned[topic]))
         waiting = {t: reached[t] for t, each in steps.items() if each is Step.WAIT} | self._background.busy()
@@ -164,7 +164,7 @@ class BatchMirror:
                 known=t in self._tables,
                 busy=t in busy,
                 held=self._holds.is_held(t),
-                due=self._holds.due(t),
+                due=self._holds.due(t, t in came),
                 news=decided or t in altered,
                 awaits=t in self._tables and self._tables[t].awaits(),
                 left_out=t in self._left_out,
@@ -188,7 +188,7 @@ class BatchMirror:
             return planned
         return self._tables[topic].from_ledger(planned)
 
-    def _outcomes(self, jobs: Mapping[str, Future[TopicOutcome]]) -> list[TopicOutcome]:
+    def _outcomes(self, jobs: Mapping[str, Future[TopicOutcome]], planned: Mapping[str, Ranges]) -> list[TopicOutcome]:
         """Return what became of every table; those that can't go on are held.
 
         A failure that no table was spared is not a table's: it is raised, and the batch is tried again as a whole. But
@@ -201,7 +201,7 @@ class BatchMirror:
         if shared or (unexpected and everything):
             raise (shared or unexpected)[0]
         for topic in jobs:
-            self._hold_or_release(topic, failed.get(topic))
+            self._hold_or_release(topic, failed.get(topic), planned[topic])
         return [self._log_warnings(job.result()) for topic, job in jobs.items() if topic not in failed]
 
     def _background_outcomes(self, planned: Mapping[str, Ranges]) -> list[TopicOutcome]:
@@ -209,7 +209,7 @@ class BatchMirror:
         outcomes = []
         for topic, job in self._background.finished().items():
             error, reached = job.exception(), self._tables[topic].reached
-            self._hold_or_release(topic, error)
+            self._hold_or_release(topic, error, planned.get(topic, {}))
             if error is not None:
                 continue
             if reached is not None and not Ledger(dict(reached)).skipped(planned.get(topic, {})):
@@ -224,19 +224,29 @@ class BatchMirror:
             self._log.warning("not_enforced", topic=outcome.topic, promise=promise, why=why)
         return outcome
 
-    def _hold_or_release(self, topic: str, error: BaseException | None) -> None:
+    def _hold_or_release(self, topic: str, error: BaseException | None, planned: Ranges) -> None:
         """Release a table that goes on, or hold one that failed."""
         if error is not None:
-            self._hold(topic, error)
+            self._hold(topic, error, planned)
         elif self._holds.release(topic):
             self._log.info("table_released", topic=topic)
 
-    def _hold(self, topic: str, error: BaseException) -> None:
+    def _hold(self, topic: str, error: BaseException, planned: Ranges) -> None:
+        mirror = self._tables[topic]
         with self._session() as session:
-            positions = self._tables[topic].positions(session)
-        if self._holds.put(topic, error, positions):
-            details = {} if isinstance(error, StopPipeline) else {"exc_info": error}
-            self._log.error("table_held", topic=topic, reason=self._holds.all()[topic].reason, **details)
+            positions = mirror.positions(session)
+        given_up, let_go = self._waiting.given_up(topic), None
+        if mirror.is_gone:
+            let_go = Outlook.GONE
+        elif given_up and all(end <= max(positions.get(p, 0), given_up.get(p, 0)) for p, (_, end) in planned.items()):
+            let_go = Outlook.GIVEN_UP
+        if self._holds.put(topic, error, positions, let_go):
+            hold = self._holds.all()[topic]
+            if let_go:
+                self._log.warning("table_let_go", topic=topic, why=let_go.value, reason=hold.reason)
+            else:
+                details = {} if isinstance(error, StopPipeline) else {"exc_info": error}
+                self._log.error("table_held", topic=topic, reason=hold.reason, **details)
 
     def _of_tables(self, every: Mapping[str, Ranges]) -> dict[str, Ranges]:
         """Return the ranges of tables, of ``every`` topic's in the batch. A topic that has nothing yet is left out."""

@@ -1,7 +1,8 @@
 """Publish how far the mirror has come, for lag tools and ``lakehouse wait``, as a consumer group's offsets.
 
 Written after a batch is in the lake. Of a table that is held (see :mod:`pipelines.mirror.holds`) it is the position
-that the table has, and the offsets' metadata says why. It is never used to resume: that is the ledger's.
+that the table has, and the offsets' metadata says why; of one that is let go of, the end. It is never used to resume:
+that is the ledger's.
 """
 
 from collections.abc import Mapping
@@ -30,9 +31,10 @@ def progress_offsets(
     are), topic to partition to the offset after the last.
     """
     positions: ProgressOffsets = {}
-    left_out = {**(waiting or {}), **{topic: hold.positions for topic, hold in holds.items()}}
+    lacking = {topic: hold.positions for topic, hold in holds.items() if not hold.let_go}
+    left_out = {**(waiting or {}), **lacking}
     for topic, by_partition in end_offsets.items():
-        why = holds[topic].reason[:METADATA_CHARACTERS] if topic in holds else ""
+        why = holds[topic].told[:METADATA_CHARACTERS] if topic in holds else ""
         for partition, end in by_partition.items():
             reached = min(end, left_out[topic].get(partition, 0)) if topic in left_out else end
             positions[topic, partition] = (reached, why)

@@ -87,11 +87,13 @@ class Version:
 class TableVersions:
     """The versions of a table that now has this name, oldest first; empty: nothing was written down.
 
-    ``replaced_at``: the log position from which on it is another table than the one that had the name before.
+    ``replaced_at``: the log position from which on it is another table than the one that had the name before. ``gone``:
+    the source hasn't the table any more, or doesn't publish it.
     """
 
     versions: tuple[Version, ...] = ()
     replaced_at: int | None = None
+    gone: bool = False
 
     @property
     def newest(self) -> Version | None:
@@ -134,6 +136,5 @@ def table_versions(found: list[Version]) -> TableVersions:
         return TableVersions()
     relation = ordered[-1].relation
     mine = tuple(version for version in ordered if version.relation == relation and version.columns)
-    return TableVersions(
-        mine, max((version.log_position for version in ordered if version.relation != relation), default=None)
-    )
+    replaced_at = max((version.log_position for version in ordered if version.relation != relation), default=None)
+    return TableVersions(mine, replaced_at, gone=not ordered[-1].columns)

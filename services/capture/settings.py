@@ -22,6 +22,7 @@ class SourceSettings(CapturedSource):
     source_db_owner: str = Field(default="shop", min_length=1)
     connect_url: str
     slot_wal_warn_mib: int = Field(default=1024, gt=0)
+    largest_row_mib: int = Field(default=64, gt=0, le=500)
     state_dir: Path = CHECKOUT / ".lakehouse/data/capture"
 
 

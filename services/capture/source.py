@@ -9,7 +9,7 @@ from typing import Any
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential
 from tenacity.nap import sleep_using_event
 
-from pipelines.sources.base.capture import LeftOut, LogState, Mode, Reread, SourceAdministrator
+from pipelines.sources.base.capture import LargeRow, LeftOut, LogState, Mode, Reread, SourceAdministrator
 from pipelines.sources.base.errors import SourceError, SourceUnavailable
 from pipelines.sources.kinds import source_administrator
 from services.capture.continuity import Mark
@@ -73,6 +73,11 @@ class Source:
             found = self.administrator.captures()
         keyed = frozenset(table.name for table in found if table.mode is Mode.KEYED)
         return keyed, frozenset(table.name for table in found if table.mode is not Mode.LEFT_OUT) - keyed
+
+    def large_row(self, more_than: int) -> LargeRow | None:
+        """Return a row of more bytes than that, among those which the connector reads next. Raises NotReady."""
+        with _not_ready("the row that is too large can't be looked for"):
+            return self.administrator.large_row(more_than)
 
     def look(self) -> LogState:
         """Return what tells whether the connector can go on. Raises NotReady."""

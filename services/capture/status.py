@@ -4,7 +4,7 @@ from pydantic import BaseModel, ConfigDict
 
 from pipelines.sources.base.capture import Mode, Reread, SlotState, TableCapture
 from pipelines.sources.kinds import source_database
-from services.capture import health
+from services.capture import health, large_rows
 from services.capture.connect import Connect
 from services.capture.continuity import WAL_GROWS
 from services.capture.errors import NotReady
@@ -54,6 +54,8 @@ def report(settings: StatusSettings | None = None, seen: health.Health | None = 
     connector, tasks, error = _connector(settings)
     with source_database(settings.owner_address).connect() as source:
         slot, tables, rereads = source.slot(), source.captures(), source.open_rereads()
+    if large_rows.is_too_large(error) and seen is not None and seen.error is not None:
+        error = seen.error
     error = _broken(slot, seen, connector) or error
     return CaptureReport(
         connector=connector,

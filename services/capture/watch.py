@@ -10,11 +10,12 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_e
 from tenacity.nap import sleep_using_event
 
 from pipelines.sources.base.capture import LeftOut, LogState
-from services.capture import copies, health
+from services.capture import copies, health, large_rows
 from services.capture.connect import Connect, ConnectorState
 from services.capture.continuity import WAL_GROWS, discontinuity, forget, recall, remember
 from services.capture.errors import NotReady
 from services.capture.health import State
+from services.capture.large_rows import largest_record
 from services.capture.restarts import MAX_RESTARTS, Action, Restarts
 from services.capture.source import Source
 from services.capture.stalls import Flow, Reading
@@ -48,6 +49,7 @@ class Watcher:
     kept_ready_at: float = field(default_factory=time.monotonic)
     checked_at: float = field(default_factory=time.monotonic)
     told: set[int] = field(default_factory=set)
+    too_large: str | None = None
 
     @property
     def name(self) -> str:
@@ -116,7 +118,8 @@ class Watcher:
         if state.stopped:
             self._wait_stopped()
             return
-        restarts, action = self.restarts.observe(state.failed is not None, time.monotonic())
+        failed = self._explained(state.failed)
+        restarts, action = self.restarts.observe(failed is not None, time.monotonic())
         if action is Action.RESTART:
             # What it failed for may be missing in the source. While that doesn't answer, no restart is used up.
             self.source.prepare(self.stop, seconds=5)
@@ -124,11 +127,11 @@ class Watcher:
             if problem is not None:
                 self._end(problem)
                 return
-            self.log.warning("restarting", connector=self.name, restart=restarts.used, error=state.failed)
+            self.log.warning("restarting", connector=self.name, restart=restarts.used, error=failed)
             self.connect.restart(self.name, only_failed=True)
         elif action is Action.GIVE_UP:
             self.log.error(
-                "gave up", connector=self.name, restarts=MAX_RESTARTS, error=state.failed,
+                "gave up", connector=self.name, restarts=MAX_RESTARTS, error=failed,
                 next=f"see {CONNECTOR_FAILED} and `make logs s=connect`, mend the cause, then `make kill s=capture`",
             )  # fmt: skip
         self.restarts = restarts
@@ -136,7 +139,21 @@ class Watcher:
         if where in (State.RUNNING, State.STARTING) and self.flow.restarts:
             self._show(State.STALLED, STALLED.format(self.flow.restarts))
         else:
-            self._show(where, state.failed)
+            self._show(where, failed)
+
+    def _explained(self, failed: str | None) -> str | None:
+        """Return why the task has failed; of a row that is too large, which one it is."""
+        if failed is None:
+            self.too_large = None
+        elif large_rows.is_too_large(failed):
+            if self.too_large is None:
+                most = self.source.settings.largest_row_mib
+                # Its record says the row once more, where it was updated, and has less of it than PostgreSQL prints.
+                found = self.source.large_row(largest_record(most) // 2)
+                self.too_large = large_rows.told(found, most)
+                self.log.error("row too large", connector=self.name, error=self.too_large)
+            return self.too_large
+        return failed
 
     def _wait_stopped(self) -> None:
         """Begin anew, or say why the connector is stopped.

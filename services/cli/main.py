@@ -10,6 +10,7 @@ from rich.table import Table
 
 from services.cli import (
     audit,
+    capture,
     check,
     continuous,
     contract,
@@ -25,10 +26,10 @@ from services.cli import (
 )
 from services.cli.advise import ADVISE_HELP, advise_table
 from services.cli.dlq_actions import REPLAY_HELP, replay_letters
-from services.cli.output import CHECK_FAILED, expected_errors, out, print_json, progress
+from services.cli.output import CHECK_FAILED, UNUSABLE, err, expected_errors, fail, out, print_json, progress
 from services.lineage.settings import LineageAccess
 from services.stack.endpoints import StackSettings
-from services.stack.position import wait_until_visible
+from services.stack.position import unheard, wait_until_visible
 from services.stack.readers import ReaderSettings, Role, reader_endpoints
 from services.verify.ledger_proof import TableHistory, histories
 from services.verify.report import Difference, Report, TableReport
@@ -46,6 +47,7 @@ app = typer.Typer(
 app.add_typer(tables.app, name="table")
 tables.app.command("show", help=show.HELP)(show.show_table)
 tables.app.command("advise", help=ADVISE_HELP)(advise_table)
+app.add_typer(capture.app, name="capture")
 app.add_typer(dlq.app, name="dlq")
 app.command("replay", help=REPLAY_HELP)(replay_letters)
 app.add_typer(schema.app, name="schema")
@@ -116,27 +118,49 @@ Examples:
 
     lakehouse wait && lakehouse table list
 
-    lakehouse wait --timeout 30 --json
+    lakehouse wait --tables orders,public.customers
+
+    lakehouse wait --except-held --timeout 30 --json
+
+A table that is held is told at once, with the reason. The others are waited for; then the exit code is 1, or 0 with
+--except-held.
 """
 
 
 @app.command("wait", help=WAIT_HELP)
 def wait(
     timeout: Annotated[float, typer.Option(min=0.1, help="Seconds to wait at most.")] = 120.0,
+    tables: Annotated[
+        str, typer.Option(metavar="TABLE,…", help="Only for these: `table` or `schema.table`, by commas.")
+    ] = "",
+    except_held: Annotated[bool, typer.Option("--except-held", help="Do without tables that are held.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Wait until the lake has caught up."""
     started = time.monotonic()
+    names = [name for each in tables.split(",") if (name := each.strip())]
+    if tables and not names:
+        fail("--tables names no table", UNUSABLE, as_json)
     with expected_errors(as_json), progress(not as_json) as on_progress:
-        position = wait_until_visible(StackSettings.load(), timeout, on_progress)
+        position = wait_until_visible(
+            StackSettings.load(), timeout, on_progress, except_held, names, unheard if as_json else _say_held
+        )
     seconds = time.monotonic() - started
     if as_json:
         topics: dict[str, dict[str, int]] = {}
         for (topic, partition), end in sorted(position.ends.items()):
             topics.setdefault(topic, {})[str(partition)] = end
-        print_json({"caught_up": True, "lsn": position.log.text, "seconds": round(seconds, 3), "end_offsets": topics})
+        print_json({"caught_up": True, "lsn": position.log.text, "seconds": round(seconds, 3), "end_offsets": topics,
+                    "held": position.held})  # fmt: skip
     else:
-        out.print(f"The lake holds everything up to {position.log.text} (waited {seconds:.1f} s).", highlight=False)
+        but = f", but for {', '.join(sorted(position.held))}" if position.held else ""
+        what = ", ".join(names) if names else "everything"
+        out.print(f"The lake holds {what} up to {position.log.text}{but} (waited {seconds:.1f} s).", highlight=False,
+                  soft_wrap=True)  # fmt: skip
+
+
+def _say_held(topic: str, why: str) -> None:
+    err.print(f"held: {topic}: {why}", markup=False, highlight=False, soft_wrap=True)
 
 
 VERIFY_HELP = """Compare source and lake row by row, value by value, at one agreed position.

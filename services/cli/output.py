@@ -47,10 +47,10 @@ def _plain(value: Any) -> str:
     raise TypeError(f"{type(value).__name__} has no JSON form")
 
 
-def fail(message: str, code: int, as_json: bool = False) -> NoReturn:
-    """Say what went wrong, and leave."""
+def fail(message: str, code: int, as_json: bool = False, **more: Any) -> NoReturn:
+    """Say what went wrong, and leave. ``more``: what else is in the JSON document."""
     if as_json:
-        print_json({"error": message})
+        print_json({"error": message, **more})
     err.print(f"[bold red]✗[/] {message}" if err.is_terminal else message, markup=err.is_terminal, highlight=False,
               soft_wrap=True)  # fmt: skip
     raise typer.Exit(code)
@@ -62,7 +62,7 @@ def expected_errors(as_json: bool = False) -> Iterator[None]:
     try:
         yield
     except NotCaughtUp as error:
-        fail(str(error), CHECK_FAILED, as_json)
+        fail(str(error), CHECK_FAILED, as_json, held=error.held)
     except (LakehouseError, SpecError, ContractError) as error:
         fail(str(error), UNUSABLE, as_json)
     except SourceError as error:

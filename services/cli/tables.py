@@ -16,6 +16,8 @@ from rich.table import Table
 
 from pipelines.lake.properties import KEY_COLUMNS, SOURCE_SCHEMA, SOURCE_TABLE, TOPIC
 from services.cli.output import UNUSABLE, age, expected_errors, fail, out, print_json, size
+from services.operations.audit_trail import audited
+from services.operations.dead_letters.letters import Letters
 from services.stack.endpoints import StackSettings
 from services.stack.lake import ledger_of, open_catalog, tables
 from services.stack.offsets import Offsets, behind, kafka
@@ -112,7 +114,8 @@ def lags(settings: StackSettings) -> tuple[Offsets, dict[str, str]]:
     """Return what the lake lacks of every partition, and the topics whose tables are held."""
     topics = kafka(settings)
     partitions = topics.partitions()
-    return behind(topics.ends(partitions), topics.starts(partitions), topics.mirrored()), topics.held()
+    reached, held = topics.told()
+    return behind(topics.ends(partitions), topics.starts(partitions), reached), held
 
 
 def verified(catalog: Catalog) -> dict[str, TableState]:
@@ -172,6 +175,45 @@ def through(table: TableFacts, now: datetime) -> str:
     if table.verified_at is None:
         return "-"
     return f"{table.verified_through}, {age((now - table.verified_at).total_seconds())} ago"
+
+
+GIVE_UP_HELP = """Let go of a held table: what it lacks now is given up, and `lakehouse wait` doesn't wait for it.
+
+TOPIC is as `lakehouse table list` names it. The table stays in the lake as it is. It is tried again once new records
+come, and `lakehouse resync TABLE` makes it whole. A table that is dropped in the source is let go of by itself.
+
+Example:
+
+    lakehouse table give-up shop.public.orders --because "nobody reads it any more"
+"""
+
+
+@app.command("give-up", help=GIVE_UP_HELP)
+def give_up(
+    topic: Annotated[str, typer.Argument(help="The table's topic.")],
+    because: Annotated[str, typer.Option(help="Why; it is kept.")],
+    as_json: AsJson = False,
+) -> None:
+    """Let go of a held table."""
+    if not because.strip():
+        fail("--because needs a reason", UNUSABLE, as_json)
+    with expected_errors(as_json):
+        settings = StackSettings.load()
+        topics = kafka(settings)
+        held = topics.held()
+        if topic not in held:
+            fail(f"{topic} isn't held. Held: {', '.join(sorted(held)) or 'none'}.", UNUSABLE, as_json)
+        ends = topics.ends(key for key in topics.partitions() if key[0] == topic)
+        given_up = {partition: end for (_, partition), end in sorted(ends.items())}
+        with audited(catalog := open_catalog(settings), "give-up", topic, because) as doing:
+            doing.detail["held"] = held[topic]
+            Letters(catalog).give_up(topic, given_up, because)
+    if as_json:
+        print_json({"topic": topic, "held": held[topic], "given_up_below": {str(p): e for p, e in given_up.items()}})
+    else:
+        out.print(
+            f"What {topic} lacks is given up; nobody waits for it once the mirror has seen that.", highlight=False
+        )
 
 
 def named(settings: StackSettings, name: str, as_json: bool) -> LakeTable:

@@ -15,7 +15,7 @@ import typer
 from rich.console import Console
 
 from infra.toolchain.layout import Layout
-from services.runner import capture, choose, report, verifier
+from services.runner import capture, choose, held, report, verifier
 from services.runner.checkout import Checkout
 from services.runner.compose import ComposeRunner
 from services.runner.errors import RunnerError
@@ -159,9 +159,14 @@ def status(
         # Only where there is one to ask about.
         running = {service.name for service in stack.services if service.state != "stopped"}
         captured = capture.look(runner) if "capture" in running else None
+        mirrored = held.look() if "mirror" in running else None
         verified = verifier.look() if "verifier" in running else None
     if as_json:
-        said = {"capture": capture.as_json(captured), "verifier": verifier.as_json(verified)}
+        said = {
+            "capture": capture.as_json(captured),
+            "mirror": held.as_json(mirrored),
+            "verifier": verifier.as_json(verified),
+        }
         console.print_json(data=stack.model_dump(mode="json") | said)
     elif not stack.running:
         console.print("The stack is down. Start it: make up")
@@ -171,9 +176,12 @@ def status(
         console.print(f"\nmemory {total:,.0f} MiB in all ({stack.memory_kind}); runner {stack.runner}")
         if captured:
             console.print(capture.table(captured))
+        if mirrored is not None:
+            console.print(held.table(mirrored))
         if verified:
             console.print(verifier.table(verified))
-    raise typer.Exit(0 if stack.ok and capture.is_healthy(captured) and verifier.is_healthy(verified) else 1)
+    healthy = capture.is_healthy(captured) and held.is_healthy(mirrored) and verifier.is_healthy(verified)
+    raise typer.Exit(0 if stack.ok and healthy else 1)
 
 
 @app.command()

@@ -1,5 +1,7 @@
 """What every service's errors have in common: the message says what to do next, and a command prints it as it is."""
 
+from collections.abc import Mapping
+
 
 class LakehouseError(Exception):
     """Base of the errors that a command prints without a traceback."""
@@ -29,8 +31,21 @@ class CannotVerify(StackError):
 
 
 class NotCaughtUp(StackError):
-    """The lake didn't reach the position in time. ``behind``: what is still missing, a line each."""
+    """The lake hasn't reached the position.
 
-    def __init__(self, waited: float, behind: list[str]) -> None:
-        super().__init__(f"not caught up after {waited:.0f} s: " + "; ".join(behind))
+    ``held``: the topics of tables that are held, and why. ``behind``: what is missing, a line each, where it hasn't
+    come in time; none: the held tables are all that lacks.
+    """
+
+    def __init__(self, waited: float, behind: list[str], held: Mapping[str, str] | None = None) -> None:
+        self.held = dict(held or {})
+        told = [f"{topic} is held: {why}" for topic, why in sorted(self.held.items())]
+        if behind:
+            message = f"not caught up after {waited:.0f} s: " + "; ".join([*behind, *told])
+        else:
+            message = (
+                f"all but what is held is in the lake after {waited:.0f} s: {'; '.join(told)}. See"
+                " infra/runbooks/table-held.md; `lakehouse wait --except-held` does without"
+            )
+        super().__init__(message)
         self.waited, self.behind = waited, behind

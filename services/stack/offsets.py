@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from pipelines.kafka.client import (
@@ -51,22 +51,28 @@ class KafkaOffsets:
         """Return the first offset that is still held."""
         return self._list(partitions, EARLIEST)
 
+    def told(self) -> tuple[Offsets, dict[str, str]]:
+        """Return what the mirror has told: the offsets below which everything is visible in the lake, and what is held.
+
+        That is the topics whose tables it can't bring on, and why.
+        """
+        asked = self.partitions(schema_log=True)
+        found = self._ask(lambda: committed_offsets(self._bootstrap, GROUP, asked))
+        told = [tp for tp in found if tp.offset >= 0]
+        reached = {(tp.topic, tp.partition): tp.offset for tp in told}
+        return reached, {tp.topic: tp.metadata for tp in told if tp.metadata}
+
     def mirrored(self) -> Offsets:
-        """Return what the mirror has told: every offset below these is visible in the lake."""
-        return {(tp.topic, tp.partition): tp.offset for tp in self._told()}
+        """Return the offsets below which everything is visible in the lake."""
+        return self.told()[0]
 
     def held(self) -> dict[str, str]:
-        """Return the topics whose tables the mirror can't bring on, and why, as it has told."""
-        return {tp.topic: tp.metadata for tp in self._told() if tp.metadata}
+        """Return the topics whose tables the mirror can't bring on, and why."""
+        return self.told()[1]
 
     def want(self, ends: Offsets) -> None:
         """Tell the mirror that everything below ``ends`` is waited for."""
         self._ask(lambda: await_offsets(self._admin, ends))
-
-    def _told(self) -> list[TopicPartition]:
-        asked = self.partitions(schema_log=True)
-        found = self._ask(lambda: committed_offsets(self._bootstrap, GROUP, asked))
-        return [tp for tp in found if tp.offset >= 0]
 
     def _list(self, partitions: Iterable[TopicPartitionKey], spec: Any) -> Offsets:
         return self._ask(lambda: list_offsets(self._admin, partitions, spec))

@@ -8,21 +8,28 @@ follows), wait for the slot, note how far the topics reach, wait for the mirror,
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_exponential
 
+from pipelines.mirror.holds import RETRIED
 from pipelines.sources.base.database import LogPosition, SourceSession
 from pipelines.sources.base.errors import NotPrepared
 from services.stack.endpoints import StackSettings
 from services.stack.errors import CannotVerify, NotCaughtUp
 from services.stack.offsets import Offsets, behind, kafka
 from services.stack.progress import OnProgress, Progress, silent
-from services.stack.source import connect
+from services.stack.source import choose, connect, topics_of
 
+# Topic, and why its table is held.
+OnHeld = Callable[[str, str], None]
 HEARTBEAT_EVERY_SECONDS = 5.0
 ASK_EVERY_SECONDS = 5.0
+
+
+def unheard(_topic: str, _why: str) -> None:
+    """Tell nobody."""
 
 
 @dataclass(frozen=True)
@@ -57,17 +64,34 @@ class Deadline:
 
 
 def wait_until_visible(
-    settings: StackSettings, timeout: float, on_progress: OnProgress = silent, but_held: bool = False
-) -> Position:
+    settings: StackSettings, timeout: float, on_progress: OnProgress = silent, but_held: bool = False,
+    tables: Iterable[str] = (), on_held: OnHeld = unheard,
+) -> Position:  # fmt: skip
     """Return once everything committed in the source before the call is visible in the lake.
 
-    With ``but_held``, all but that of tables which the mirror holds.
+    ``tables``: only that of these, ``table`` or ``schema.table``; none: of all. ``but_held``: all but that of tables
+    which the mirror holds. ``on_held`` is told of each table that can't come, as soon as that is known.
 
-    Raises NotCaughtUp after ``timeout`` seconds, Unreachable when a server doesn't answer.
+    Raises NotCaughtUp once only held tables lack something, and after ``timeout`` seconds; CannotVerify where no table
+    has such a name, Unreachable when a server doesn't answer.
     """
-    deadline = Deadline(timeout)
+    deadline, topics = Deadline(timeout), _topics(settings, set(tables))
     position = wait_until_published(settings, deadline, on_progress)
-    return replace(position, held=_wait_until_mirrored(settings, position, deadline, on_progress, but_held))
+    if topics:
+        ends = {key: end for key, end in position.ends.items() if key[0] in topics}
+        position = replace(position, ends=ends)
+    waiting = _Waiting(settings, position, on_progress, on_held)
+    return replace(position, held=waiting.wait(deadline, but_held))
+
+
+def _topics(settings: StackSettings, wanted: set[str]) -> set[str]:
+    """Return the topics of the tables that are wanted, and that which tells of their schemas; (): all."""
+    if not wanted:
+        return set()
+    with connect(settings) as source:
+        chosen = choose(source.tables(), wanted, source.why_left_out())
+    topics = topics_of(settings)
+    return {topics.topic(table.schema, table.name) for table in chosen} | {topics.schema_topic}
 
 
 def wait_until_published(settings: StackSettings, deadline: Deadline, on_progress: OnProgress = silent) -> Position:
@@ -94,39 +118,51 @@ def wait_until_published(settings: StackSettings, deadline: Deadline, on_progres
     return Position(position, topics.ends(partitions), topics.starts(partitions))
 
 
-def _wait_until_mirrored(
-    settings: StackSettings, position: Position, deadline: Deadline, on_progress: OnProgress, but_held: bool
-) -> dict[str, str]:
-    topics = kafka(settings)
-    asked = 0.0
+class _Waiting:
+    """Waits for the mirror to reach a position."""
 
-    def missing() -> dict[str, int]:
-        nonlocal asked
+    def __init__(self, settings: StackSettings, position: Position, on_progress: OnProgress, on_held: OnHeld) -> None:
+        self._topics, self._position = kafka(settings), position
+        self._on_progress, self._on_held = on_progress, on_held
+        self._asked = 0.0
+        self._told: set[str] = set()
+
+    def wait(self, deadline: Deadline, but_held: bool) -> dict[str, str]:
+        """Return the topics that are held, and why, once the others are there."""
+        try:
+            _until(deadline, lambda: self._pending(but_held))
+        except RetryError:
+            lags, held = self._look()
+            lines = [f"{t} lacks {lag:,} offsets in the lake" for t, lag in sorted(lags.items()) if t not in held]
+            left = {topic: why for topic, why in held.items() if topic in lags}
+            raise NotCaughtUp(deadline.waited, [*lines, "see `make logs s=mirror`"], left) from None
+        lags, held = self._look()
+        left = {topic: why for topic, why in held.items() if topic in lags}
+        if left and not but_held:
+            raise NotCaughtUp(deadline.waited, [], left)
+        return left
+
+    def _pending(self, but_held: bool) -> bool:
+        """Return whether anything lacks that can come. What may pass by itself can, for who doesn't do without it."""
+        lags, held = self._look()
+        stuck = {topic: why for topic, why in held.items() if topic in lags and not why.startswith(RETRIED)}
+        for topic in sorted(stuck.keys() - self._told):
+            self._on_held(topic, stuck[topic])
+        self._told |= stuck.keys()
+        return bool(lags.keys() - (held if but_held else stuck).keys())
+
+    def _look(self) -> tuple[dict[str, int], dict[str, str]]:
+        """Return how much each topic lacks in the lake, if it lacks anything, and which are held."""
         lags: dict[str, int] = {}
-        lacking = behind(position.ends, position.starts, topics.mirrored())
-        if lacking and time.monotonic() - asked > ASK_EVERY_SECONDS:
-            topics.want({key: position.ends[key] for key in lacking})
-            asked = time.monotonic()
+        reached, held = self._topics.told()
+        lacking = behind(self._position.ends, self._position.starts, reached)
+        if lacking and time.monotonic() - self._asked > ASK_EVERY_SECONDS:
+            self._topics.want({key: self._position.ends[key] for key in lacking})
+            self._asked = time.monotonic()
         for (topic, _), lag in lacking.items():
             lags[topic] = lags.get(topic, 0) + lag
-        on_progress(Progress("lake", "offsets not yet in the lake", sum(lags.values())))
-        return lags
-
-    def pending() -> bool:
-        lags = missing()
-        return bool(lags.keys() - topics.held().keys() if but_held else lags)
-
-    try:
-        _until(deadline, pending)
-        lags = missing()
-        return {topic: why for topic, why in topics.held().items() if topic in lags}
-    except RetryError:
-        lags, held = missing(), topics.held()
-    lines = [
-        f"{topic} lacks {lag:,} offsets in the lake" + (f", and is held: {held[topic]}" if topic in held else "")
-        for topic, lag in sorted(lags.items())
-    ]
-    raise NotCaughtUp(deadline.waited, [*lines, "see `make logs s=mirror`"])
+        self._on_progress(Progress("lake", "offsets not yet in the lake", sum(lags.values())))
+        return lags, held
 
 
 def _until(deadline: Deadline, pending: Callable[[], bool]) -> None:

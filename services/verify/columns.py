@@ -126,6 +126,8 @@ def plan(
         lake, kind = lake_types.get(column.name), column.duckdb_type
         if column.name in withheld:
             skipped[column.name] = f"by the table's spec: {withheld[column.name]}"
+        elif column.excluded:
+            skipped[column.name] = "excluded from capture by hand"
         elif lake is None and column.generated:
             skipped[column.name] = "generated in the source, and PostgreSQL doesn't publish generated columns"
         elif lake is None:

@@ -1,7 +1,7 @@
 """Verify: agree on a position, read both sides there, compare. See infra/decisions for why it is right under load."""
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import closing
 
 from pipelines.sources.base.database import SourceSession
@@ -14,7 +14,7 @@ from services.stack.position import Deadline, Position, wait_until_published, wa
 from services.stack.progress import OnProgress, Progress, silent
 from services.stack.records import Decoder
 from services.stack.scratch import scratch
-from services.stack.source import connect, topics_of
+from services.stack.source import choose, connect, topics_of
 from services.verify import columns, protected_columns, staging
 from services.verify.report import Report, TableReport
 from services.verify.table_comparison import TableComparison, contract_of
@@ -67,23 +67,6 @@ def _only_in_lake(settings: StackSettings, captured: set[tuple[str, str]]) -> li
     """Return tables of the lake whose source tables are gone, or have another name now: they stay as they were."""
     pinned = (lake.pin(table) for table in lake.tables(lake.open_catalog(settings), settings))
     return sorted(p.full_name for p in pinned if p and (p.schema, p.source_table) not in captured)
-
-
-def choose(found: list[SourceTable], wanted: set[str], unread: Mapping[str, str]) -> list[SourceTable]:
-    """Return the tables that are wanted, by ``table`` or ``schema.table``; if none is, all but the ``unread``.
-
-    Raises CannotVerify.
-    """
-    if not wanted:
-        return [t for t in found if t.full_name not in unread]
-    chosen = [t for t in found if t.full_name in wanted or (t.name in wanted and t.schema == "public")]
-    unknown = wanted - {t.full_name for t in chosen} - {t.name for t in chosen}
-    if unknown:
-        known = ", ".join(t.full_name for t in found) or "none"
-        raise CannotVerify(f"no captured table is called {', '.join(sorted(unknown))}. Captured: {known}.")
-    for name in sorted({t.full_name for t in chosen} & unread.keys()):
-        raise CannotVerify(f"{name} isn't mirrored: {unread[name]}.")
-    return chosen
 
 
 def _at_one_position(

@@ -80,7 +80,7 @@ def test_the_lake_equals_its_source_in_containers(stack: Stack, project: DockerC
     assert services >= {"spark-master", "spark-worker", "mirror", "verifier", "capture", "connect", "kafka", "catalog"}
     stack.run_shop("load", "--scale", "0.02")
     with stack.workload():
-        stack.lakehouse("wait", "--timeout", "900")
+        stack.lakehouse("wait")
         stack.moves_on(50)
     report = stack.assert_equal()
     assert sum(table["rows_source"] for table in report["tables"]) > 1000

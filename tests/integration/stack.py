@@ -244,6 +244,8 @@ class Stack:
 
     def lakehouse(self, *arguments: str, ok: tuple[int, ...] = (0,)) -> Any:
         """Run a `lakehouse` command with --json, in this process; what it printed, parsed."""
+        if arguments[0] in ("wait", "verify") and not {"--timeout", "--continuous", "--ledger"} & set(arguments):
+            arguments = (*arguments, "--timeout", str(WAIT_SECONDS))
         with chdir(self.folder):
             done = CliRunner().invoke(app, [*arguments, "--json"])
         if done.exception is not None and not isinstance(done.exception, SystemExit):
@@ -260,9 +262,9 @@ class Stack:
         """Run a script in the folder; what it printed, or an AssertionError with it."""
         return self._run(["bash", "-c", script], 900)
 
-    def status(self) -> str:
+    def status(self, *arguments: str) -> str:
         """What `make status` shows, whether all is well or not."""
-        return self._run([PYTHON, "-m", "services.runner", "status"], WAIT_SECONDS, ok=(0, 1))
+        return self._run([PYTHON, "-m", "services.runner", "status", *arguments], WAIT_SECONDS, ok=(0, 1))
 
     @cached_property
     def endpoints(self) -> dict[str, str]:

@@ -19,7 +19,7 @@ GUIDES = [path for path in paths() if any(block.test == TEST for block in page(p
 def loaded(stack: Stack) -> Stack:
     """A stack with a small shop in it."""
     stack.run_shop("load", "--scale", "0.01")
-    stack.lakehouse("wait", "--timeout", "600")
+    stack.lakehouse("wait")
     return stack
 
 

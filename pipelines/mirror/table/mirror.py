@@ -71,6 +71,11 @@ class TableMirror:
         """``namespace.table`` of the lake."""
         return f"{self._ledger.namespace}.{self._ledger.name}"
 
+    @property
+    def is_gone(self) -> bool:
+        """Whether the source has no such table any more, as far as the schema log was read."""
+        return self._topic.versions().gone
+
     def awaits(self) -> bool:
         """Return whether a resync has something left to do here, even if no record comes."""
         resync = self._resyncs.of(self._topic.name)

@@ -30,20 +30,41 @@ class TableCapture:
 class LeftOut:
     """What the connector must not read, and whether it must escape the names of columns.
 
-    It doesn't read whole tables, partitions (their partitioned table is read), and columns.
+    It doesn't read whole tables, partitions (their partitioned table is read), generated columns, and ``columns`` that
+    a person has excluded.
     """
 
     tables: frozenset[str]
     partitions: frozenset[str]
     generated: frozenset[str]
     escaped: bool = False
+    columns: frozenset[str] = frozenset()
 
     def differs_from(self, told: "LeftOut") -> bool:
         """Return whether a connector that was ``told`` something else has to be told.
 
         Not for a new partition, which it gets nothing of anyway; but for one that is a table of its own now.
         """
-        return (self.tables, self.escaped) != (told.tables, told.escaped) or not told.partitions <= self.partitions
+        changed = (self.tables, self.escaped, self.columns) != (told.tables, told.escaped, told.columns)
+        return changed or not told.partitions <= self.partitions
+
+
+@dataclass(frozen=True)
+class Exclusion:
+    """A table (``schema.table``) that a person has excluded from capture, or one column of it."""
+
+    table: str
+    column: str | None
+    because: str
+
+
+@dataclass(frozen=True)
+class LargeRow:
+    """A row that is larger than a record may be. ``key``: of the row, as text, as far as it is known."""
+
+    table: str
+    key: Mapping[str, str]
+    bytes: int
 
 
 class Remedy(StrEnum):
@@ -133,6 +154,13 @@ class SourceAdministrator(Protocol):
 
     def open_rereads(self) -> list[Reread]:
         """Return the tables whose rows changed, or may have, without events, and aren't yet in the lake as they are."""
+        ...
+
+    def large_row(self, more_than: int) -> LargeRow | None:
+        """Return a row that has more bytes than that, among those which the connector reads next; None: none is found.
+
+        May take minutes.
+        """
         ...
 
     def captures(self) -> list[TableCapture]:

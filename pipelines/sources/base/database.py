@@ -136,6 +136,14 @@ class CaptureSession(Protocol):
         """Return ``schema.table`` of every table that capture doesn't read, and the reason."""
         ...
 
+    def exclude(self, schema: str, table: str, column: str | None, because: str) -> bool:
+        """Have capture leave out a table, or a column of it, from now on; return whether it didn't."""
+        ...
+
+    def include(self, schema: str, table: str, column: str | None) -> bool:
+        """Have capture take in again what was excluded; return whether it was."""
+        ...
+
     def slot(self) -> SlotState | None:
         """Return what holds capture's place in the log; None: there is none."""
         ...

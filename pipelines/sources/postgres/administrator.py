@@ -6,8 +6,9 @@ from typing import Any
 
 import psycopg
 
-from pipelines.sources.base.capture import ConnectorOptions, LeftOut, LogState, Reread, TableCapture
+from pipelines.sources.base.capture import ConnectorOptions, LargeRow, LeftOut, LogState, Reread, TableCapture
 from pipelines.sources.base.database import SourceAddress
+from pipelines.sources.postgres import large_rows
 from pipelines.sources.postgres.capture import (
     HEARTBEAT_TABLE,
     ROLE,
@@ -20,6 +21,7 @@ from pipelines.sources.postgres.capture import (
 from pipelines.sources.postgres.capture_tables import left_out, read_captures, read_names, read_states
 from pipelines.sources.postgres.connection import connect
 from pipelines.sources.postgres.errors import translated
+from pipelines.sources.postgres.exclusions import exclusions
 from pipelines.sources.postgres.signals import ask_for_snapshot, open_rereads
 
 _MARK = f"""
@@ -70,6 +72,12 @@ class PostgresAdministrator:
             return open_rereads(connection)
 
     @translated()
+    def large_row(self, more_than: int) -> LargeRow | None:
+        """Return a row that has more bytes than that, in the slot's log or in a table; None: none is found."""
+        with connect(self.address) as connection:
+            return large_rows.find(connection, more_than)
+
+    @translated()
     def captures(self) -> list[TableCapture]:
         """Return what becomes of each table of the captured schemas."""
         with connect(self.address) as connection:
@@ -114,12 +122,13 @@ class PostgresAdministrator:
     def connector_config(self, excluded: LeftOut) -> dict[str, str]:
         """Return the connector's configuration, which holds no secret. Pure."""
         address, options = self.address, self.options
+        columns = excluded.generated | excluded.columns
         return connector_config(
             Capture(
                 host=address.host, port=address.port, database=address.database, source_name=address.name,
                 schemas=address.schemas, registry_url=options.registry_url,
                 unavailable_value=options.unavailable_value, topic_partitions=options.topic_partitions,
-                left_out=tuple(excluded.tables | excluded.partitions), generated=tuple(excluded.generated),
+                left_out=tuple(excluded.tables | excluded.partitions), excluded=tuple(columns),
                 escaped=excluded.escaped,
             )
         )  # fmt: skip
@@ -135,4 +144,4 @@ class PostgresAdministrator:
 
     def _left_out(self, connection: psycopg.Connection) -> LeftOut:
         states, names = read_states(connection, self.address.schemas), read_names(connection, SLOT)
-        return left_out(self.address.name, states, names)
+        return left_out(self.address.name, states, names, exclusions(connection))

@@ -15,7 +15,8 @@ HEARTBEAT_TABLE = f"{OWN_SCHEMA}.heartbeat"
 SIGNAL_TABLE = f"{OWN_SCHEMA}.signal"
 SCHEMA_CHANGES = f"{OWN_SCHEMA}.schema_changes"
 # Capture's own notes, which are of no use in Kafka.
-UNREAD_TABLES = (f"{OWN_SCHEMA}.seen", f"{OWN_SCHEMA}.rereads")
+EXCLUSIONS = f"{OWN_SCHEMA}.exclusions"
+UNREAD_TABLES = (f"{OWN_SCHEMA}.seen", f"{OWN_SCHEMA}.rereads", EXCLUSIONS)
 
 # Not a captured table: what the connector says of its snapshots.
 NOTIFICATIONS = f"{OWN_SCHEMA}.notifications"
@@ -73,9 +74,9 @@ class Capture:
     """The facts that a connector's settings are made of. ``database`` is reached at ``host:port``.
 
     ``escaped``: whether some table's columns can be told apart in Avro only if their names are escaped, which they then
-    are in all tables. ``left_out`` names tables (``schema.table``) that must not be read, and ``generated`` columns
-    (``schema.table.column``): their changes aren't in the log, so what the initial snapshot copies would be stale from
-    the first change on.
+    are in all tables. ``left_out`` names tables (``schema.table``) that must not be read, and ``excluded`` columns
+    (``schema.table.column``). Generated ones are among these: their changes aren't in the log, so what the initial
+    snapshot copies would be stale from the first change on.
     """
 
     host: str
@@ -87,7 +88,7 @@ class Capture:
     unavailable_value: str
     topic_partitions: int
     left_out: tuple[str, ...] = ()
-    generated: tuple[str, ...] = ()
+    excluded: tuple[str, ...] = ()
     escaped: bool = False
     slot: str = SLOT
 
@@ -95,14 +96,24 @@ class Capture:
 def taken_in(tables: Iterable[str], before: Mapping[str, str], now: Mapping[str, str]) -> frozenset[str]:
     """Return which of ``tables`` a connector reads by the configuration ``now``, and didn't by the one ``before``.
 
-    ``tables``: as ``schema.table``.
+    Or some column of which it didn't. ``tables``: as ``schema.table``.
     """
-    return frozenset(table for table in tables if _reads(now, table) and not _reads(before, table))
+    columns = set(_listed(before, "column.exclude")) - set(_listed(now, "column.exclude"))
+    return frozenset(
+        table
+        for table in tables
+        if _reads(now, table)
+        and (not _reads(before, table) or any(c.startswith(_pattern(f"{table}.")) for c in columns))
+    )
+
+
+def _listed(config: Mapping[str, str], kind: str) -> list[str]:
+    return config.get(f"{kind}.list", "").split(",")
 
 
 def _reads(config: Mapping[str, str], table: str) -> bool:
     schema, _ = table.split(".", 1)
-    schemas, left_out = (config.get(f"{kind}.list", "").split(",") for kind in ("schema.include", "table.exclude"))
+    schemas, left_out = _listed(config, "schema.include"), _listed(config, "table.exclude")
     return _pattern(schema) in schemas and _pattern(table) not in left_out
 
 
@@ -175,8 +186,8 @@ def connector_config(capture: Capture) -> dict[str, str]:
         "unavailable.value.placeholder": capture.unavailable_value,
     }
     config["table.exclude.list"] = ",".join(map(_pattern, sorted({*capture.left_out, *UNREAD_TABLES})))
-    if capture.generated:
-        config["column.exclude.list"] = ",".join(map(_pattern, sorted(capture.generated)))
+    if capture.excluded:
+        config["column.exclude.list"] = ",".join(map(_pattern, sorted(capture.excluded)))
     return config | routing() | _topics(capture) | _converter("key", capture) | _converter("value", capture)
 
 

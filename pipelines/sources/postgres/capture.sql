@@ -120,6 +120,16 @@ CREATE TABLE IF NOT EXISTS lakehouse.rereads (
   outcome text
 );
 
+-- What a person has excluded from capture: whole tables (no `column_name`), or columns.
+CREATE TABLE IF NOT EXISTS lakehouse.exclusions (
+  schema_name text NOT NULL,
+  table_name text NOT NULL,
+  column_name text NOT NULL DEFAULT '',
+  because text NOT NULL,
+  at timestamptz NOT NULL DEFAULT clock_timestamp(),
+  PRIMARY KEY (schema_name, table_name, column_name)
+);
+
 GRANT USAGE ON SCHEMA ${schemas} TO ${role};
 GRANT UPDATE ON lakehouse.heartbeat TO ${role};
 GRANT INSERT ON lakehouse.signal TO ${role};
@@ -130,6 +140,7 @@ GRANT SELECT ON ALL TABLES IN SCHEMA lakehouse TO ${owner};
 GRANT UPDATE ON lakehouse.heartbeat TO ${owner};
 GRANT INSERT ON lakehouse.signal TO ${owner};
 GRANT UPDATE (done_at, outcome) ON lakehouse.rereads TO ${owner};
+GRANT INSERT, DELETE ON lakehouse.exclusions TO ${owner};
 
 -- The publication. Its schemas are the one list of what is captured; the functions below read it from there.
 -- Partitions are published as their partitioned table.

@@ -1,13 +1,14 @@
 """Decide what capture does with each table of a source, by the source's own catalog."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import psycopg
 
-from pipelines.sources.base.capture import LeftOut, Mode, SlotState, TableCapture
+from pipelines.sources.base.capture import Exclusion, LeftOut, Mode, SlotState, TableCapture
 from pipelines.sources.debezium.names import need_escapes, why_unusable
 from pipelines.sources.postgres.capture import PUBLICATION, ROLE, SLOT
+from pipelines.sources.postgres.exclusions import exclusions
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,12 @@ def classify(state: TableState, misnamed: Mapping[str, str]) -> TableCapture:
     return TableCapture(state.name, Mode.KEYED, "; ".join(filter(None, (key, full))) or None)
 
 
-def left_out(source: str, states: Sequence[TableState], versions: Sequence[NamedColumns]) -> LeftOut:
+def left_out(
+    source: str,
+    states: Sequence[TableState],
+    versions: Sequence[NamedColumns],
+    exclusions: Sequence[Exclusion] = (),
+) -> LeftOut:
     """Return what of these tables the connector must not read. Pure.
 
     A name that can't be mirrored counts as long as the log holds it, whatever became of the table since.
@@ -89,10 +95,12 @@ def left_out(source: str, states: Sequence[TableState], versions: Sequence[Named
             and s.kind != "f"
             and (s.unlogged or s.keyed_falsely or (published and not s.published))
         )
-        | misnamed(source, versions).keys(),
+        | misnamed(source, versions).keys()
+        | {each.table for each in exclusions if each.column is None},
         partitions=frozenset(s.name for s in states if s.is_partition),
         generated=frozenset(f"{s.name}.{column}" for s in states for column in s.generated),
         escaped=any(need_escapes(version.columns) for version in versions),
+        columns=frozenset(f"{each.table}.{each.column}" for each in exclusions if each.column is not None),
     )
 
 
@@ -165,8 +173,25 @@ def read_names(connection: psycopg.Connection, slot: str) -> list[NamedColumns]:
 
 def read_captures(connection: psycopg.Connection, source: str, schemas: Sequence[str]) -> list[TableCapture]:
     """Return what becomes of each table of these schemas; of partitions their table's."""
-    unusable = misnamed(source, read_names(connection, SLOT))
-    return [classify(state, unusable) for state in read_states(connection, schemas) if not state.is_partition]
+    excluded = exclusions(connection)
+    unusable = {each.table: by_hand(each) for each in excluded if each.column is None}
+    unusable |= misnamed(source, read_names(connection, SLOT))
+    found = [classify(state, unusable) for state in read_states(connection, schemas) if not state.is_partition]
+    return [without_columns(table, excluded) for table in found]
+
+
+def by_hand(exclusion: Exclusion) -> str:
+    """Return why a table, or a column of it, isn't read, and how to take it in again. Pure."""
+    column = "" if exclusion.column is None else f" --column {exclusion.column}"
+    return f"excluded by hand: {exclusion.because} (lakehouse capture include {exclusion.table}{column})"
+
+
+def without_columns(table: TableCapture, exclusions: Sequence[Exclusion]) -> TableCapture:
+    """Return what becomes of a table, with the columns that it comes without. Pure."""
+    missing = [f"without {e.column}, {by_hand(e)}" for e in exclusions if e.table == table.name and e.column]
+    if table.mode is Mode.LEFT_OUT or not missing:
+        return table
+    return replace(table, reason="; ".join(filter(None, (table.reason, *missing))))
 
 
 def why_left_out(captures: Sequence[TableCapture]) -> dict[str, str]:

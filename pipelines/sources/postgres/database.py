@@ -13,7 +13,7 @@ from psycopg import sql
 from pipelines.sources.base.capture import Reread, SlotState, TableCapture
 from pipelines.sources.base.database import LogPosition, SourceAddress
 from pipelines.sources.base.tables import EVERY_KEY, DescribedTable, Key, KeyRange, SourceTable, TableColumn
-from pipelines.sources.postgres import capture_tables, chunks, position, reader, signals
+from pipelines.sources.postgres import capture_tables, chunks, exclusions, position, reader, signals
 from pipelines.sources.postgres.capture import PUBLICATION, SLOT
 from pipelines.sources.postgres.chunks import KeyOrder
 from pipelines.sources.postgres.connection import connect
@@ -141,6 +141,16 @@ class PostgresSession:
     def why_left_out(self) -> dict[str, str]:
         """Return ``schema.table`` of every table that capture doesn't read, and the reason."""
         return capture_tables.why_left_out(self.captures())
+
+    @translated()
+    def exclude(self, schema: str, table: str, column: str | None, because: str) -> bool:
+        """Have capture leave out a table, or a column of it, from now on; return whether it didn't."""
+        return exclusions.exclude(self._connection, schema, table, column, because)
+
+    @translated()
+    def include(self, schema: str, table: str, column: str | None) -> bool:
+        """Have capture take in again what was excluded; return whether it was."""
+        return exclusions.include(self._connection, schema, table, column)
 
     @translated()
     def slot(self) -> SlotState | None:

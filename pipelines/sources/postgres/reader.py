@@ -4,7 +4,8 @@ Every value is rendered by PostgreSQL, in one canonical form a type, so that not
 it. Memory is bounded by the block size, whatever the table's size.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from typing import LiteralString
 
 import psycopg
@@ -13,6 +14,7 @@ import pyarrow.csv as pa_csv
 from psycopg import sql
 
 from pipelines.sources.base.tables import SourceTable, TableColumn
+from pipelines.sources.postgres.exclusions import exclusions
 from pipelines.sources.postgres.lost import PRINTED
 from pipelines.sources.postgres.snapshot import Snapshot
 
@@ -128,8 +130,17 @@ def hold_snapshot(connection: psycopg.Connection) -> Snapshot:
 def captured_tables(connection: psycopg.Connection, publication: str, schemas: tuple[str, ...]) -> list[SourceTable]:
     """Return the tables of these schemas that the publication carries, with columns and key."""
     found = connection.execute(_TABLES, (publication, list(schemas))).fetchall()
+    excluded: dict[str, set[str]] = {}
+    for each in exclusions(connection):
+        excluded.setdefault(each.table, set()).add(each.column or "")
     return [
-        SourceTable(schema, name, _columns(connection, oid), _key(connection, oid), partitioned)
+        SourceTable(
+            schema,
+            name,
+            _columns(connection, oid, excluded.get(f"{schema}.{name}", ())),
+            _key(connection, oid),
+            partitioned,
+        )
         for schema, name, oid, partitioned in found
     ]
 
@@ -140,10 +151,10 @@ def uncaptured_tables(connection: psycopg.Connection, publication: str, schemas:
     return [f"{schema}.{name}" for schema, name in rows]
 
 
-def _columns(connection: psycopg.Connection, oid: int) -> tuple[TableColumn, ...]:
+def _columns(connection: psycopg.Connection, oid: int, excluded: Collection[str]) -> tuple[TableColumn, ...]:
     rows = connection.execute(_COLUMNS, (oid,)).fetchall()
     return tuple(
-        table_column(name, declared, base, is_array, is_enum, generated, typmod)
+        replace(table_column(name, declared, base, is_array, is_enum, generated, typmod), excluded=name in excluded)
         for name, declared, generated, is_array, base, is_enum, typmod in rows
     )
 

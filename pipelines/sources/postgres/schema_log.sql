@@ -31,7 +31,8 @@ BEGIN
 END
 $function$;
 
--- The captured tables as they are now. Partitions are told by their partitioned table.
+-- The captured tables as they are now. Partitions are told by their partitioned table. An excluded column counts as
+-- generated: neither is in any event.
 DROP VIEW IF EXISTS lakehouse.current_schemas;
 CREATE VIEW lakehouse.current_schemas AS
 SELECT c.oid::bigint AS relation, n.nspname::text AS schema_name, c.relname::text AS table_name,
@@ -41,7 +42,10 @@ SELECT c.oid::bigint AS relation, n.nspname::text AS schema_name, c.relname::tex
        (SELECT coalesce(jsonb_agg(jsonb_build_object(
           'attnum', a.attnum, 'name', a.attname, 'type', CASE WHEN t.typtype = 'e' THEN 'enum' ELSE t.typname END,
           'typmod', a.atttypmod, 'declared', format_type(a.atttypid, a.atttypmod), 'not_null', a.attnotnull,
-          'generated', a.attgenerated <> '', 'default', pg_get_expr(d.adbin, d.adrelid),
+          'generated', a.attgenerated <> '' OR EXISTS (
+            SELECT FROM lakehouse.exclusions e
+            WHERE (e.schema_name, e.table_name, e.column_name) = (n.nspname, c.relname, a.attname)),
+          'default', pg_get_expr(d.adbin, d.adrelid),
           'missing', CASE WHEN a.atthasmissing THEN (a.attmissingval::text::text[])[1]
                           WHEN c.relkind = 'p' THEN leaves.missing END
         ) ORDER BY a.attnum), '[]')
@@ -69,7 +73,8 @@ FROM pg_publication p
 JOIN pg_publication_namespace pn ON pn.pnpubid = p.oid
 JOIN pg_namespace n ON n.oid = pn.pnnspid AND n.nspname <> 'lakehouse'
 JOIN pg_class c ON c.relnamespace = n.oid AND c.relkind IN ('r', 'p') AND c.relpersistence = 'p' AND NOT c.relispartition
-WHERE p.pubname = ${publication_literal};
+WHERE p.pubname = ${publication_literal} AND NOT EXISTS (
+  SELECT FROM lakehouse.exclusions e WHERE (e.schema_name, e.table_name, e.column_name) = (n.nspname, c.relname, ''));
 
 -- A table as a signal names it: by its name, which Debezium also finds in the source where it hasn't met the table yet;
 -- only where that isn't a regular expression of itself, by one that is.
@@ -114,6 +119,8 @@ LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $function$
     CASE WHEN o.c IS NULL THEN
       n.c ->> 'missing' IS NULL AND n.c ->> 'default' IS NOT NULL AND rewritten
       OR n.c ->> 'missing' IS NOT NULL AND (n.c ->> 'type' LIKE '\_%' OR n.c ->> 'type' = 'bytea')
+    WHEN (o.c ->> 'generated')::boolean THEN
+      true
     WHEN o.c -> 'type' <> n.c -> 'type' THEN
       (o.c ->> 'type') || '>' || (n.c ->> 'type') NOT IN (
         'int2>int4', 'int2>int8', 'int4>int8', 'float4>float8', 'varchar>text', 'text>varchar', 'cidr>inet')

@@ -14,7 +14,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.types import IntegerType, LongType, NestedField, StringType, TimestamptzType
 
-from pipelines.dead_letters.actions import ACCEPTED, CLOSED, REPLAYED, REPLAYING
+from pipelines.dead_letters.actions import ACCEPTED, CLOSED, GIVEN_UP, REPLAYED, REPLAYING
 from pipelines.kafka.avro import Decoder, Undecodable
 from pipelines.lake.names import DEAD_LETTER_ACTIONS, NAMESPACE
 from pipelines.protection.crypto import ProtectionKeys, Unreadable
@@ -127,7 +127,14 @@ class Letters:
 
     def accept(self, topic: str, ends: Mapping[int, int], because: str) -> None:
         """Write down that whatever is below ``ends`` (partition to offset) may become a letter, be it ever so many."""
-        said = {"topic": topic, "action": ACCEPTED, "because": because, "at": datetime.now(UTC)}
+        self._decide(ACCEPTED, topic, ends, because)
+
+    def give_up(self, topic: str, ends: Mapping[int, int], because: str) -> None:
+        """Write down that a held table is let go of: what it lacks below ``ends`` (partition to offset) is given up."""
+        self._decide(GIVEN_UP, topic, ends, because)
+
+    def _decide(self, action: str, topic: str, ends: Mapping[int, int], because: str) -> None:
+        said = {"topic": topic, "action": action, "because": because, "at": datetime.now(UTC)}
         self._write([{**said, "partition": partition, "offset": end} for partition, end in ends.items()])
 
     def _write(self, rows: list[dict[str, Any]]) -> None:

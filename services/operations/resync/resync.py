@@ -29,8 +29,7 @@ from services.stack.offsets import kafka
 from services.stack.position import Deadline, wait_until_published
 from services.stack.progress import OnProgress, Progress, silent
 from services.stack.records import Decoder
-from services.stack.source import connect, topics_of
-from services.verify.verification import choose
+from services.stack.source import choose, connect, topics_of
 
 Offsets = Mapping[str, Mapping[int, int]]
 

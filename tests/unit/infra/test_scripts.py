@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from services.capture.large_rows import largest_record
+
 ROOT = Path(__file__).parents[3]
 ROOMS = sorted({path.parent.name for path in (ROOT / "infra").glob("*/health")})
 
@@ -119,6 +121,23 @@ def test_what_could_hold_secrets_is_left_out_of_lineage() -> None:
     assert transport["auth"] == {"type": "api_key", "apiKey": "00e0"}
     # Without it, a receiver that hangs would hold up a task that stops by five seconds for each event.
     assert transport["timeoutInMillis"] <= 250
+
+
+@pytest.mark.parametrize(("row", "record", "socket"), [(1, 3, 100), (64, 129, 131), (500, 1001, 1003)])
+def test_a_row_is_let_through_with_the_one_before_it(row: int, record: int, socket: int) -> None:
+    script = 'source infra/largest_row.sh; echo "$record_bytes $request_bytes $socket_bytes"'
+    mib = 1024**2
+    assert largest_record(row) == record * mib
+    assert bash(script, LARGEST_ROW_MIB=str(row)).stdout.split() == [
+        str(size * mib) for size in (record, record + 1, socket)
+    ]
+
+
+@pytest.mark.parametrize("given", ["", "0", "501", "64m", "1e3", "99999"])
+def test_a_largest_row_that_is_no_size_is_refused_by_name(given: str) -> None:
+    refused = bash("source infra/largest_row.sh; echo on", LARGEST_ROW_MIB=given)
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert f"LARGEST_ROW_MIB={given} (.env)" in refused.stderr
 
 
 @pytest.mark.parametrize("room", ROOMS)

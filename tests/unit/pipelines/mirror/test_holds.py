@@ -5,7 +5,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from pipelines.errors import NotPublished, StopPipeline
-from pipelines.mirror.holds import Holds
+from pipelines.mirror.holds import Holds, Outlook
 from pipelines.mirror.progress import progress_offsets
 
 
@@ -56,6 +56,35 @@ def test_a_held_tables_position_is_its_own_and_says_why() -> None:
     assert progress_offsets(ends, holds.all()) == {
         ("held", 0): (5, "mend it"), ("held", 1): (20, "mend it"), ("held", 2): (0, "mend it"), ("free", 0): (7, ""),
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("error", "let_go", "told"),
+    [
+        (StopPipeline("mend it"), None, "mend it"),
+        (ValueError("passing"), None, "tried again soon: ValueError: passing"),
+        (StopPipeline("mend it"), Outlook.GIVEN_UP, "given up: mend it"),
+        (StopPipeline("mend it"), Outlook.GONE, ""),
+    ],
+    ids=["to be mended", "passing", "given up", "gone"],
+)
+def test_what_is_told_of_a_hold(error: Exception, let_go: Outlook | None, told: str) -> None:
+    holds = Holds(Clock())
+    holds.put("t", error, {0: 5}, let_go)
+    reached = 10 if let_go else 5
+    assert progress_offsets({"t": {0: 10}}, holds.all()) == {("t", 0): (reached, told)}
+
+
+def test_what_is_let_go_of_is_tried_for_new_records_only() -> None:
+    clock = Clock()
+    holds = Holds(clock)
+    holds.put("t", StopPipeline("mend it"), {})
+    assert holds.put("t", StopPipeline("mend it"), {}, Outlook.GONE), "that it is let go of is news"
+    assert not holds.put("t", StopPipeline("mend it"), {}, Outlook.GONE)
+    clock.now += 3600
+    assert not holds.due("t")
+    assert holds.due("t", came=True)
+    assert holds.put("t", StopPipeline("mend it"), {}), "that it is waited for again is news"
 
 
 def test_of_an_error_of_the_jvm_the_cause_is_told(spark: SparkSession) -> None:

@@ -101,7 +101,7 @@ def test_connect_resolves_what_the_settings_refer_to() -> None:
 
 def test_names_are_patterns_of_themselves_only() -> None:
     assert config()["schema.include.list"] == r"(?-i)public,(?-i)a\x2cb\.c,(?-i)lakehouse"
-    own = r"(?-i)lakehouse\.rereads,(?-i)lakehouse\.seen"
+    own = r"(?-i)lakehouse\.exclusions,(?-i)lakehouse\.rereads,(?-i)lakehouse\.seen"
     assert config()["table.exclude.list"] == own
     assert config(left_out=("public.b", "public.a"))["table.exclude.list"] == rf"{own},(?-i)public\.a,(?-i)public\.b"
 
@@ -134,6 +134,23 @@ def test_tables_that_were_not_read_before(schemas: tuple[str, ...], left_out: tu
     now = connector_config(capture(schemas=schemas, left_out=left_out))
     tables = ("public.t", "public.part_1", "public.a,b", "later.t")
     assert taken_in(tables, before, now) == found
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "found"),
+    [
+        (("public.t.v", "public.t.w"), ("public.t.w",), {"public.t"}),
+        (("public.t.v",), ("public.t.v", "public.t.w"), set()),
+        (("public.t2.v",), (), {"public.t2"}),
+        ((), ("public.t.v",), set()),
+    ],
+    ids=["one of two", "one more is excluded", "of a table of a similar name", "the first is excluded"],
+)
+def test_tables_of_which_a_column_was_not_read_before(
+    before: tuple[str, ...], now: tuple[str, ...], found: set[str]
+) -> None:
+    configs = [connector_config(capture(schemas=("public",), excluded=columns)) for columns in (before, now)]
+    assert taken_in(("public.t", "public.t2"), *configs) == found
 
 
 def test_what_is_to_be_copied_outlives_the_process(tmp_path: Path) -> None:

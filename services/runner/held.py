@@ -1,0 +1,51 @@
+"""Which tables the mirror holds, for `make status`, and how they are shown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.markup import escape
+from rich.table import Table
+
+from pipelines.mirror.holds import GIVEN_UP
+
+HELD_PAGE = "infra/runbooks/table-held.md"
+
+
+def look() -> dict[str, str] | str:
+    """Return the topics whose tables are held, and why; or in one line why that can't be told."""
+    # Here, because nothing else of the runner needs a client of Kafka.
+    from services.stack.endpoints import StackSettings
+    from services.stack.errors import LakehouseError
+    from services.stack.offsets import kafka
+
+    try:
+        return kafka(StackSettings.load()).held()
+    except LakehouseError as error:
+        return " ".join(str(error).split())[:200]
+
+
+def as_json(held: dict[str, str] | str | None) -> dict[str, Any] | None:
+    """Return it for `status --json`."""
+    if isinstance(held, str):
+        return {"problem": held}
+    return None if held is None else {"held": held}
+
+
+def is_healthy(held: dict[str, str] | str | None) -> bool:
+    """Say whether no table waits for a person. What can't be told is not held against the stack."""
+    return not isinstance(held, dict) or all(why.startswith(GIVEN_UP) for why in held.values())
+
+
+def table(held: dict[str, str] | str) -> Table:
+    """Return the report as rows of a name and a text."""
+    shown = Table(box=None, pad_edge=False, show_header=False)
+    shown.add_column(style="bold", no_wrap=True)
+    shown.add_column(overflow="fold")
+    if isinstance(held, str):
+        shown.add_row("mirror", escape(f"not known: {held}"))
+        return shown
+    shown.add_row("mirror", f"{len(held)} tables are held; see {HELD_PAGE}" if held else "no table is held")
+    for topic, why in sorted(held.items()):
+        shown.add_row("  held", escape(f"{topic}: {why}"))
+    return shown
