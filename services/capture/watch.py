@@ -148,8 +148,8 @@ class Watcher:
         elif large_rows.is_too_large(failed):
             if self.too_large is None:
                 most = self.source.settings.largest_row_mib
-                # Its record says the row once more, where it was updated, and has less of it than PostgreSQL prints.
-                found = self.source.large_row(largest_record(most) // 2)
+                # What the log has of a row isn't as long as its record to the byte.
+                found = self.source.large_row(largest_record(most) * 9 // 10)
                 self.too_large = large_rows.told(found, most)
                 self.log.error("row too large", connector=self.name, error=self.too_large)
             return self.too_large

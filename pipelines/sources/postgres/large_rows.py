@@ -17,8 +17,7 @@ _MOST_CHANGES = 100_000
 _SECONDS_A_TABLE = 60
 _IN_THE_LOG = """
 SELECT data FROM pg_logical_slot_peek_binary_changes(%s, NULL, %s, 'proto_version', '1', 'publication_names', %s)
-WHERE octet_length(data) > %s AND get_byte(data, 0) IN (68, 73, 85)
-ORDER BY octet_length(data) DESC LIMIT 1"""
+WHERE octet_length(data) > %s AND get_byte(data, 0) IN (68, 73, 85) LIMIT 1"""
 _COLUMNS = """
 SELECT n.nspname || '.' || c.relname, array_agg(a.attname::text ORDER BY a.attnum),
        (SELECT array_agg(k.attname::text) FROM pg_index i JOIN pg_attribute k ON k.attrelid = i.indrelid
@@ -38,7 +37,7 @@ ORDER BY pg_relation_size(c.reltoastrelid) DESC"""
 
 
 def find(connection: psycopg.Connection, more_than: int) -> LargeRow | None:
-    """Return the largest row in the log of which a record has more bytes than that, or one of a table; None: none."""
+    """Return the first row in the log of which a record has more bytes than that, or one of a table; None: none."""
     try:
         found = connection.execute(_IN_THE_LOG, (SLOT, _MOST_CHANGES, PUBLICATION, more_than)).fetchone()
     except psycopg.errors.ObjectInUse:
