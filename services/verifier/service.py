@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
 
 import duckdb
@@ -29,6 +29,8 @@ from services.verify.rounds import Finding, TableState
 
 LONGEST_REST = 30.0
 RECORD_SECONDS = 300.0
+# A rest from which on it is worth while to become a small process that only waits, also in the middle of a round.
+LONG_REST = 300.0
 KEYS_LOGGED = 20
 # What a server that is down, or just comes up, makes of a look: it is tried again.
 PASSING = (LakehouseError, SourceError, KafkaException, RESTError, RequestException, duckdb.Error, OSError)
@@ -79,7 +81,7 @@ class Verifier:
         return 0.0
 
     def _turn(self) -> tuple[float, bool]:
-        """Look once, and say how long to rest, and whether there was nothing to look at."""
+        """Look once, and say how long to rest, and whether that may be as another process."""
         with connect(self.settings) as source:
             unread = source.why_left_out()
             tables = [table for table in source.tables() if table.full_name not in unread]
@@ -90,15 +92,23 @@ class Verifier:
         if not jobs:
             self._record()
             return self.rereads.bounded(self._until_due(), LONGEST_REST), True
-        started, rows = time.monotonic(), 0
+        started, rows, large = time.monotonic(), 0, set[str]()
         for job, outcome in look(self.settings, jobs, self._on_progress):
-            rows += 0 if isinstance(outcome, (Exclusion, Postponement)) else outcome.rows
+            read = 0 if isinstance(outcome, (Exclusion, Postponement)) else outcome.rows
+            rows += read
+            if read > self.settings.verifier_chunk_rows:
+                large.add(job.table.full_name)
             self._take(job, outcome)
+        rest = self.settings.rest(rows, time.monotonic() - started)
+        for name in large:
+            # As long as everybody rests after it was read whole, the others are looked at before it is again.
+            self.states[name] = self.states[name].give_way(datetime.now(UTC) + timedelta(seconds=2 * rest))
         progress.write(self.settings.state_dir, self.states)
+        rest = self.rereads.bounded(rest, LONGEST_REST)
         often = min(RECORD_SECONDS, self.settings.verifier_pause_seconds)
-        if time.monotonic() - self.recorded_at > often or self._differences_changed():
+        if time.monotonic() - self.recorded_at > often or self._differences_changed() or rest > LONG_REST:
             self._record()
-        return self.rereads.bounded(self.settings.rest(rows, time.monotonic() - started), LONGEST_REST), False
+        return rest, rest > LONG_REST
 
     def _rest(self, seconds: float) -> None:
         ends = time.monotonic() + seconds
