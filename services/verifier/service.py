@@ -1,7 +1,7 @@
 """The service: look, keep what was found, rest; until asked to stop, or until there is nothing to do for long."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -22,9 +22,11 @@ from services.stack.source import connect, topics_of
 from services.stack.stopping import Stop
 from services.verifier import progress
 from services.verifier.chunks import Exclusion, Job, Outcome, Postponement, look
+from services.verifier.facts import explanations
 from services.verifier.rereads import Rereads
 from services.verifier.settings import VerifierSettings
 from services.verify import record
+from services.verify.explanation import PAGE, Explanation
 from services.verify.rounds import Finding, TableState
 
 LONGEST_REST = 30.0
@@ -51,6 +53,7 @@ class Verifier:
     recorded: list[record.Row] = field(default_factory=list)
     recorded_at: float = field(default_factory=time.monotonic)
     trouble: str | None = None
+    explain: Callable[[VerifierSettings, list[str]], Mapping[str, tuple[Explanation, ...]]] = explanations
 
     @cached_property
     def rereads(self) -> Rereads:
@@ -172,9 +175,11 @@ class Verifier:
         kinds = sorted(set(finding.keys.values()))
         self.log.error(
             "the lake differs from its source", table=table.table, rows=finding.count, problems=finding.problems,
+            counts=finding.counts and finding.counts.model_dump(),
             keys={kind: [k for k, of in finding.keys.items() if of == kind][:KEYS_LOGGED] for kind in kinds},
             found=finding.found.log_position, snapshot=finding.found.snapshot_id,
-            next=f"see infra/runbooks/lake-differs.md, then `lakehouse dlq list` and `lakehouse heal {table.table}`",
+            explanation=[str(each) for each in self.explain(self.settings, [table.table])[table.table]],
+            next=f"`lakehouse verify {table.table.removeprefix('public.')}` names the rows; see {PAGE}",
         )  # fmt: skip
 
     def _differences_changed(self) -> bool:

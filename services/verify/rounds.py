@@ -34,6 +34,9 @@ class RowCounts(_Model):
     source: int
     lake: int
 
+    def __str__(self) -> str:
+        return f"{self.source:,} rows in the source, {self.lake:,} in the lake"
+
 
 class ChunkResult(_Model):
     """What a look at a range of keys found.
@@ -117,6 +120,11 @@ class TableState(_Model):
     def differences(self) -> int:
         """Rows known to differ, and problems of the table as a whole."""
         return sum(finding.count + len(finding.problems) for finding in self.confirmed)
+
+    @property
+    def counts(self) -> RowCounts | None:
+        """How many rows each side has, where they were only counted and summed up: at least ``differences`` differ."""
+        return next((finding.counts for finding in self.confirmed if finding.counts), None)
 
     def of_key(self, key: tuple[str, ...]) -> "TableState":
         """Return the state for a table with this key: if it had another, its round begins anew."""

@@ -437,6 +437,10 @@ def test_a_table_that_cannot_go_on_is_held_while_the_others_do(stack: Stack) -> 
     assert {table["table"]: table["equal"] for table in report["tables"]} == {
         "public.clash": False, "public.flood": False, "public.free": True,
     }  # fmt: skip
+    causes = {table["table"]: [each["cause"] for each in table["explanation"]] for table in report["tables"]}
+    assert "held" in causes["public.clash"]
+    assert "held" in causes["public.flood"]
+    assert causes["public.free"] == []
     late = stack.lakehouse("wait", "--timeout", "1", ok=(1,))["error"]
     assert "lakehouse resync public.clash" in late
     assert "lakehouse dlq accept shop.public.flood" in late

@@ -6,10 +6,13 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 from pyiceberg.catalog import Catalog
+from pyiceberg.expressions import EqualTo
 from pyiceberg.schema import Schema
 from pyiceberg.types import NestedField, StringType, TimestamptzType
 
 from pipelines.lake.names import NAMESPACE, RESYNCS
+from pipelines.ledger.entries import Ledger
+from services.stack.lake import own_table
 
 START, END = "start", "end"
 
@@ -36,3 +39,17 @@ def write(catalog: Catalog, step: str, positions: Mapping[str, tuple[str, Mappin
     ]  # fmt: skip
     catalog.create_namespace_if_not_exists(NAMESPACE)
     catalog.create_table_if_not_exists((NAMESPACE, RESYNCS), _SCHEMA).append(pa.Table.from_pylist(rows, _ARROW))
+
+
+def under_way(catalog: Catalog, ledgers: Mapping[str, Ledger]) -> frozenset[str]:
+    """Return the topics whose newest resync hasn't ended in their tables, which have these ledgers."""
+    table = own_table(catalog, RESYNCS)
+    if table is None:
+        return frozenset()
+    begun = table.scan(EqualTo(term="step", value=START), selected_fields=("id", "topic", "at")).to_arrow()
+    newest = {row["topic"]: row["id"] for row in begun.sort_by("at").to_pylist()}
+    return frozenset(topic for topic, identifier in newest.items() if _awaited(ledgers.get(topic), identifier))
+
+
+def _awaited(ledger: Ledger | None, identifier: str) -> bool:
+    return ledger is None or ledger.resync != identifier or ledger.resynced is None
