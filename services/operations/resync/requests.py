@@ -48,8 +48,9 @@ def under_way(catalog: Catalog, ledgers: Mapping[str, Ledger]) -> frozenset[str]
         return frozenset()
     begun = table.scan(EqualTo(term="step", value=START), selected_fields=("id", "topic", "at")).to_arrow()
     newest = {row["topic"]: row["id"] for row in begun.sort_by("at").to_pylist()}
-    return frozenset(topic for topic, identifier in newest.items() if _awaited(ledgers.get(topic), identifier))
+    return frozenset(topic for topic, identifier in newest.items() if not has_ended(ledgers.get(topic), identifier))
 
 
-def _awaited(ledger: Ledger | None, identifier: str) -> bool:
-    return ledger is None or ledger.resync != identifier or ledger.resynced is None
+def has_ended(ledger: Ledger | None, identifier: str) -> bool:
+    """Return whether a resync has ended in a table with this ledger. None: there is no such table yet."""
+    return ledger is not None and ledger.resync == identifier and ledger.resynced is not None
