@@ -143,7 +143,7 @@ def wait(
 VERIFY_HELP = """Compare source and lake row by row, value by value, at one agreed position.
 
 Right while the workload runs, and for large tables in bounded memory. All captured tables unless some are named.
-Exit code 1 if anything differs. Examples:
+Exit code 1 if anything differs; what explains it (a dead letter, a hold, a re-read, or nothing) is told. Examples:
 
     lakehouse verify
 
