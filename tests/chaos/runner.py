@@ -22,7 +22,7 @@ from tests.integration.stack import PROXIES, WAIT_SECONDS, Stack, wait_until
 ACTIONS_A_ROUND = 5
 RATE = 15
 # What a mirror that just comes back may take to pass a failpoint.
-FIRES_SECONDS = 120
+FIRES_SECONDS = 300
 
 app = typer.Typer(add_completion=False)
 out = Console(highlight=False, soft_wrap=True)
