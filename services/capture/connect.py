@@ -1,5 +1,6 @@
 """Kafka Connect's REST interface, as far as one connector needs it."""
 
+import json
 from types import TracebackType
 from typing import Any, Self
 
@@ -87,6 +88,11 @@ class Connect:
     def reads_tables(self, name: str) -> bool:
         """Return whether the connector is reading tables again, beside the stream."""
         return "incremental_snapshot_collections" in (self.offset(name) or {})
+
+    def tables_read(self, name: str) -> frozenset[str]:
+        """Return the tables (``schema.table``) that the connector is reading again, or has still to."""
+        left = json.loads((self.offset(name) or {}).get("incremental_snapshot_collections") or "[]")
+        return frozenset(entry["incremental_snapshot_collections_id"] for entry in left)
 
     def forget_offset(self, name: str) -> None:
         """Have the stopped connector begin anew, when it is resumed: with a snapshot of all its tables."""

@@ -9,7 +9,7 @@ from typing import Any
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential
 from tenacity.nap import sleep_using_event
 
-from pipelines.sources.base.capture import LargeRow, LeftOut, LogState, Mode, Reread, SourceAdministrator
+from pipelines.sources.base.capture import LargeRow, LeftOut, LogState, Mode, Readiness, SourceAdministrator
 from pipelines.sources.base.errors import SourceError, SourceUnavailable
 from pipelines.sources.kinds import source_administrator
 from services.capture.continuity import Mark
@@ -49,18 +49,13 @@ class Source:
                 "`python -m services.capture sql` prints what an administrator can run instead"
             ) from None
 
-    def keep_ready(self) -> tuple[int, LeftOut]:
-        """Mend what preparing couldn't have seen: how many tables were changed, and what is left out now.
+    def keep_ready(self) -> Readiness:
+        """Mend what preparing couldn't have seen, and return what of the source there is to act upon.
 
         Raises NotReady; it is tried again soon.
         """
         with _not_ready("the source can't be looked after"):
             return self.administrator.keep_ready()
-
-    def open_rereads(self) -> list[Reread]:
-        """Return the tables whose rows changed, or may have, without events. Raises NotReady."""
-        with _not_ready("it can't be seen what is to be read again"):
-            return self.administrator.open_rereads()
 
     def request_rereads(self, tables: frozenset[str]) -> None:
         """Ask the connector to copy these tables as they are now, beside the stream of changes. Raises NotReady."""

@@ -191,10 +191,10 @@ class Watcher:
 
     def _keep_ready(self) -> None:
         """Look after the source's tables; register anew when a table is to be left out or taken in."""
-        changed, excluded = self.source.keep_ready()
-        if changed:
-            self.log.warning("tables made safe to capture", tables=changed)
-        for reread in self.source.open_rereads():
+        ready = self.source.keep_ready()
+        if ready.mended:
+            self.log.warning("tables made safe to capture", tables=ready.mended)
+        for reread in ready.rereads:
             if reread.id not in self.told:
                 self.told.add(reread.id)
                 self.log.warning("changed without events", table=reread.table, why=reread.why, remedy=reread.how.value)
@@ -205,9 +205,9 @@ class Watcher:
                 self.source.request_rereads(to_copy)
                 copies.clear(self.source.settings.state_dir)
                 self.log.info("tables taken in", tables=sorted(to_copy))
-        if excluded.differs_from(self.excluded):
-            self._register(excluded)
-            self.log.info("tables left out", left_out=sorted(excluded.tables))
+        if ready.left_out.differs_from(self.excluded):
+            self._register(ready.left_out)
+            self.log.info("tables left out", left_out=sorted(ready.left_out.tables))
         due = time.monotonic() - self.checked_at >= CONTINUITY_SECONDS
         if due and self.shown is not None and self.shown[0] in (State.RUNNING, State.STALLED):
             self.checked_at = time.monotonic()

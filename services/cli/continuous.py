@@ -1,6 +1,6 @@
 """`lakehouse verify --continuous` and `lakehouse heal`: what the verifier found, and what is done about it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Annotated, Any
 
@@ -11,9 +11,11 @@ from services.cli.output import CHECK_FAILED, Because, expected_errors, out, pri
 from services.operations.audit_trail import audited
 from services.stack.endpoints import StackSettings
 from services.stack.lake import open_catalog
+from services.verifier.facts import explanations
 from services.verifier.heal import Healing
 from services.verifier.heal import heal as run_heal
 from services.verify import record
+from services.verify.explanation import Explanation
 from services.verify.rounds import Finding, TableState
 
 app = typer.Typer(rich_markup_mode="markdown")
@@ -24,17 +26,19 @@ KEYS_SHOWN = 20
 def show(names: Sequence[str], as_json: bool) -> None:
     """Print what the verifier knows; leaves with CHECK_FAILED if something is known to differ."""
     with expected_errors(as_json):
-        states = record.named(record.read(open_catalog(StackSettings.load())), names)
+        settings = StackSettings.load()
+        states = record.named(record.read(open_catalog(settings)), names)
+        explained = explanations(settings, [state.table for state in states if state.differences])
     differs = any(state.differences for state in states)
     if as_json:
-        print_json({"equal": not differs, "tables": [as_data(state) for state in states]})
+        print_json({"equal": not differs, "tables": [as_data(s, explained.get(s.table, ())) for s in states]})
     else:
-        _print(states)
+        _print(states, explained)
     if differs:
         raise typer.Exit(CHECK_FAILED)
 
 
-def as_data(state: TableState) -> dict[str, Any]:
+def as_data(state: TableState, explanation: Sequence[Explanation] = ()) -> dict[str, Any]:
     """Return a table's state as plain data."""
     return {
         "table": state.table,
@@ -44,12 +48,14 @@ def as_data(state: TableState) -> dict[str, Any]:
         "round_ended_at": state.ended_at,
         "differences": state.differences,
         "keys": {key: kind for finding in state.confirmed for key, kind in finding.keys.items()},
+        "counts": state.counts and state.counts.model_dump(),
         "problems": [problem for finding in state.confirmed for problem in finding.problems],
+        "explanation": [asdict(each) for each in explanation],
         "not_compared": state.not_compared,
     }
 
 
-def _print(states: list[TableState]) -> None:
+def _print(states: list[TableState], explained: Mapping[str, Sequence[Explanation]]) -> None:
     if not states:
         out.print("Nothing was compared yet: the verifier has just begun, or isn't running (`make status`).")
         return
@@ -66,7 +72,7 @@ def _print(states: list[TableState]) -> None:
         )  # fmt: skip
     out.print(grid)
     for state in states:
-        for line in details(state):
+        for line in [f"{state.table}: {each}" for each in explained.get(state.table, ())] + details(state):
             out.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
@@ -79,6 +85,8 @@ def details(state: TableState) -> list[str]:
 def _finding(finding: Finding) -> list[str]:
     shown = [f"{key} {kind}" for key, kind in list(finding.keys.items())[:KEYS_SHOWN]]
     rest = finding.count - len(shown)
+    if finding.counts:
+        shown, rest = [f"{finding.counts}; `lakehouse verify` names those that differ"], 0
     lines = [*shown, f"and {rest:,} rows more"] if rest else shown
     return [*finding.problems, *lines]
 

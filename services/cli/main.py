@@ -31,6 +31,7 @@ from services.lineage.settings import LineageAccess
 from services.stack.endpoints import StackSettings
 from services.stack.position import unheard, wait_until_visible
 from services.stack.readers import ReaderSettings, Role, reader_endpoints
+from services.verifier.facts import explanations
 from services.verify.ledger_proof import TableHistory, histories
 from services.verify.report import Difference, Report, TableReport
 from services.verify.verification import EXAMPLES, MEMORY
@@ -166,7 +167,7 @@ def _say_held(topic: str, why: str) -> None:
 VERIFY_HELP = """Compare source and lake row by row, value by value, at one agreed position.
 
 Right while the workload runs, and for large tables in bounded memory. All captured tables unless some are named.
-Exit code 1 if anything differs. Examples:
+Exit code 1 if anything differs; what explains it (a dead letter, a hold, a re-read, or nothing) is told. Examples:
 
     lakehouse verify
 
@@ -203,8 +204,16 @@ def verify(
         return
     with expected_errors(as_json), progress(not as_json) as on_progress:
         report = run_verify(
-            StackSettings.load(), names or (), on_progress, timeout=timeout, examples=examples, memory=memory
+            settings := StackSettings.load(),
+            names or (),
+            on_progress,
+            timeout=timeout,
+            examples=examples,
+            memory=memory,
         )
+        differing = {table.table: table for table in report.tables if not table.equal}
+        for name, found in explanations(settings, differing).items():
+            differing[name].explanation = found
     if as_json:
         print_json(report.to_json())
     else:
@@ -275,7 +284,7 @@ def print_report(report: Report) -> None:
 
 def details(table: TableReport) -> list[str]:
     """Return what the line of a table doesn't say."""
-    lines = [f"{table.table}: {problem}" for problem in table.problems]
+    lines = [f"{table.table}: {problem}" for problem in (*table.explanation, *table.problems)]
     lines += [f"{table.table}: {_difference(example)}" for example in table.examples]
     lines += [f"{table.table}: not compared: {name} ({reason})" for name, reason in table.not_compared.items()]
     if table.undecodable:

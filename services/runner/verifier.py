@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 from rich.table import Table
 
 if TYPE_CHECKING:
+    from services.verify.explanation import Explanation
     from services.verify.rounds import TableState
 
 
-def look() -> list[TableState] | str:
-    """Return what the verifier knows of each table, or in one line why that can't be told."""
+@dataclass(frozen=True)
+class Verified:
+    """What the verifier knows of each table, and what explains the differences, by table."""
+
+    states: list[TableState]
+    explained: Mapping[str, tuple[Explanation, ...]]
+
+    @property
+    def differing(self) -> list[TableState]:
+        """The tables that are known to differ."""
+        return [state for state in self.states if state.differences]
+
+
+def look() -> Verified | str:
+    """Return what the verifier knows, or in one line why that can't be told."""
     # Here, because nothing else of the runner needs what reads the lake.
     from pyiceberg.exceptions import RESTError
     from requests.exceptions import RequestException
@@ -20,30 +36,34 @@ def look() -> list[TableState] | str:
     from services.stack.endpoints import StackSettings
     from services.stack.errors import LakehouseError
     from services.stack.lake import open_catalog
+    from services.verifier.facts import explanations
     from services.verify import record
 
     try:
-        return record.read(open_catalog(StackSettings.load()))
+        settings = StackSettings.load()
+        states = record.read(open_catalog(settings))
+        return Verified(states, explanations(settings, [state.table for state in states if state.differences]))
     except (LakehouseError, RESTError, RequestException, OSError) as error:
         return " ".join(str(error).split())[:200] or type(error).__name__
 
 
-def as_json(known: list[TableState] | str | None) -> dict[str, Any] | None:
+def as_json(known: Verified | str | None) -> dict[str, Any] | None:
     """Return it for `status --json`."""
     if known is None or isinstance(known, str):
         return {"problem": known} if known else None
     return {
-        "differences": {state.table: state.differences for state in known if state.differences},
-        "verified": {state.table: state.verified.model_dump(mode="json") for state in known if state.verified},
+        "differences": {state.table: state.differences for state in known.differing},
+        "explanations": {table: [asdict(each) for each in found] for table, found in known.explained.items()},
+        "verified": {state.table: state.verified.model_dump(mode="json") for state in known.states if state.verified},
     }
 
 
-def is_healthy(known: list[TableState] | str | None) -> bool:
+def is_healthy(known: Verified | str | None) -> bool:
     """Say whether nothing is known to differ. What can't be told is not held against the stack."""
-    return known is None or isinstance(known, str) or not any(state.differences for state in known)
+    return known is None or isinstance(known, str) or not known.differing
 
 
-def table(known: list[TableState] | str) -> Table:
+def table(known: Verified | str) -> Table:
     """Return the report as rows of a name and a text."""
     shown = Table(box=None, pad_edge=False, show_header=False)
     shown.add_column(style="bold", no_wrap=True)
@@ -51,14 +71,20 @@ def table(known: list[TableState] | str) -> Table:
     if isinstance(known, str):
         shown.add_row("verifier", escape(f"not known: {known}"))
         return shown
-    verified = [state.verified.at for state in known if state.verified]
+    verified = [state.verified.at for state in known.states if state.verified]
     since = f", each through {min(verified):%Y-%m-%d %H:%M:%S} UTC or later" if verified else ""
-    shown.add_row("verifier", f"{len(verified)} of {len(known)} tables verified{since}")
-    for state in known:
+    shown.add_row("verifier", f"{len(verified)} of {len(known.states)} tables verified{since}")
+    for state in known.states:
         if state.differences:
-            shown.add_row(
-                "  differs", escape(f"{state.table}: {state.differences:,}; see `lakehouse verify --continuous`")
-            )
+            shown.add_row("  differs", escape(_differs(state)))
+            for each in known.explained.get(state.table, ()):
+                shown.add_row("    because", escape(str(each)))
         if state.not_compared:
             shown.add_row("  not compared", escape(f"{state.table}: {state.not_compared}"))
     return shown
+
+
+def _differs(state: TableState) -> str:
+    if state.counts is None:
+        return f"{state.table}: {state.differences:,}; see `lakehouse verify --continuous`"
+    return f"{state.table}: at least {state.differences:,}; {state.counts}; see `lakehouse verify {state.table}`"

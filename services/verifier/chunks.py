@@ -1,6 +1,7 @@
 """A look: one chunk of some tables, read from the source in one short transaction, and compared with the lake there.
 
-The source's transaction ends before anything is waited for, so that it never holds back vacuum for long.
+The source's transaction ends before anything is waited for, so that it never holds back vacuum for long. A large table
+that no key cuts into chunks is read whole, and only counted and summed up.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,15 +21,16 @@ from services.stack.duckdb_session import open_duckdb
 from services.stack.errors import CannotVerify
 from services.stack.offsets import Offsets, kafka
 from services.stack.position import Deadline, wait_until_published
-from services.stack.progress import OnProgress
+from services.stack.progress import OnProgress, Progress
 from services.stack.records import Decoder
 from services.stack.scratch import scratch
 from services.stack.source import connect, topics_of
 from services.verifier.settings import VerifierSettings
 from services.verify import columns, protected_columns, staging
+from services.verify.fingerprint import Fingerprint, fingerprint_source
 from services.verify.ranges import EVERY_ROW, lake_range
 from services.verify.report import Difference, TableReport
-from services.verify.rounds import ChunkResult, Finding, VerifiedPosition
+from services.verify.rounds import ChunkResult, Finding, RowCounts, VerifiedPosition
 from services.verify.table_comparison import TableComparison, contract_of
 
 MEMORY = "128MB"
@@ -48,7 +50,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Exclusion:
-    """Why a table can't be compared chunk by chunk."""
+    """Why a table can't be compared."""
 
     reason: str
 
@@ -67,7 +69,7 @@ _UNREADABLE = (CannotVerify, SourceUnreadable, pa.ArrowInvalid, duckdb.Error)
 
 @dataclass(frozen=True)
 class _Staged:
-    """Rows of a chunk, in DuckDB."""
+    """Rows of a chunk, in DuckDB. ``fingerprint``: of a whole table, of which it has no rows."""
 
     job: Job
     pinned: lake.PinnedTable
@@ -75,6 +77,7 @@ class _Staged:
     within: KeyRange
     rows: int
     mark: VerifiedPosition
+    fingerprint: Fingerprint | None = None
 
 
 def look(settings: VerifierSettings, jobs: Sequence[Job], on_progress: OnProgress) -> Iterator[tuple[Job, Outcome]]:
@@ -94,7 +97,7 @@ def look(settings: VerifierSettings, jobs: Sequence[Job], on_progress: OnProgres
         scratch(settings.state_dir / "scratch") as directory,
         closing(open_duckdb(settings, directory, MEMORY)) as connection,
     ):
-        outcomes, staged, snapshot = _read_source(settings, connection, pinned, mirrored)
+        outcomes, staged, snapshot = _read_source(settings, connection, pinned, mirrored, on_progress)
         yield from outcomes
         if not staged:
             return
@@ -120,6 +123,7 @@ def _read_source(
     connection: duckdb.DuckDBPyConnection,
     pinned: Sequence[tuple[Job, lake.PinnedTable | None]],
     mirrored: Offsets,
+    on_progress: OnProgress,
 ) -> tuple[list[tuple[Job, Outcome]], list[_Staged], Snapshot]:
     """Outcomes that need no comparison, and the chunks that do, all of one snapshot of the source."""
     outcomes: list[tuple[Job, Outcome]] = []
@@ -136,11 +140,12 @@ def _read_source(
                     if pin is None:
                         found = _not_in_the_lake(settings, source, job, mark, mirrored)
                     else:
-                        found = _stage(settings, source, connection, job, pin, mark)
+                        found = _stage(settings, source, connection, job, pin, mark, on_progress)
             except _UNREADABLE as error:
                 found = _unreadable(error)
             if isinstance(found, _Staged):
-                connection.execute(f"ALTER TABLE {staging.SOURCE} RENAME TO {staging.SOURCE}_{len(staged):d}")
+                if found.fingerprint is None:
+                    connection.execute(f"ALTER TABLE {staging.SOURCE} RENAME TO {staging.SOURCE}_{len(staged):d}")
                 staged.append(found)
                 rows += found.rows
             else:
@@ -170,6 +175,7 @@ def _stage(
     job: Job,
     pinned: lake.PinnedTable,
     mark: VerifiedPosition,
+    on_progress: OnProgress,
 ) -> _Staged | Outcome:
     table, within, most = job.table, job.within, settings.verifier_chunk_rows
     mark = mark.model_copy(update={"snapshot_id": pinned.snapshot_id})
@@ -182,18 +188,26 @@ def _stage(
     # What the lake has as another type may have another order.
     other = any(column.kind != column.source.duckdb_type for column in plan.compared if column.name in table.key)
     in_chunks = not other and source.has_chunks(table)
-    if not in_chunks and source.has_more_rows(table, most):
-        lacks = "a key that can be read in order" if table.key else "a key"
-        return Exclusion(f"it has more than {most:,} rows and not {lacks}; `lakehouse verify` compares it")
+    whole = not in_chunks and source.has_more_rows(table, most)
     if not in_chunks:
         within = EVERY_KEY
     elif job.finding is None:
         within = replace(within, upto=source.end_of_chunk(table, within.after, most))
     batches = source.rows(table, tuple(column.source for column in plan.compared), within)
-    rows = staging.stage_source(connection, plan.compared, batches, lambda _: None)
+    if whole:
+        total = source.estimate_rows(table)
+
+        def on_rows(done: int) -> None:
+            on_progress(Progress(table.full_name, "reading the source", done, total))
+
+        summed_up = fingerprint_source(connection, plan.compared, batches, on_rows)
+        staged = _Staged(job, pinned, plan, within, summed_up.rows, mark, summed_up)
+    else:
+        rows = staging.stage_source(connection, plan.compared, batches, lambda _: None)
+        staged = _Staged(job, pinned, plan, within, rows, mark)
     if source.storage(table) != files_then:
         return Postponement("it was truncated meanwhile")
-    return _Staged(job, pinned, plan, within, rows, mark)
+    return staged
 
 
 def _compared(at: TableComparison, chunk: _Staged, number: int) -> Outcome:
@@ -205,6 +219,13 @@ def _compared(at: TableComparison, chunk: _Staged, number: int) -> Outcome:
     overlay = at.overlay(pinned, report)
     if overlay is None:
         return Postponement("it was truncated meanwhile")
+    ends = {partition: end for (topic, partition), end in at.reached.ends.items() if topic == pinned.topic}
+    seen = ChunkResult(after=chunk.within.after, upto=chunk.within.upto, mark=chunk.mark, rows=chunk.rows, ends=ends)
+    if chunk.fingerprint is not None:
+        in_lake = at.fingerprint(pinned, chunk.plan, overlay, report, chunk.rows)
+        differing = max(abs(in_lake.rows - chunk.rows), int(in_lake != chunk.fingerprint))
+        counts = RowCounts(source=chunk.rows, lake=in_lake.rows) if differing else None
+        return seen.model_copy(update={"more": differing, "counts": counts, "problems": tuple(report.problems)})
     at.duckdb.execute(f"DROP TABLE IF EXISTS {staging.SOURCE}")
     at.duckdb.execute(f"ALTER TABLE {staging.SOURCE}_{number:d} RENAME TO {staging.SOURCE}")
     bounded = chunk.within != EVERY_KEY
@@ -213,11 +234,8 @@ def _compared(at: TableComparison, chunk: _Staged, number: int) -> Outcome:
     named = report.examples if pinned.key else []
     repeats = report.duplicates - sum(found.count - 1 for found in named if found.kind == "duplicate")
     others = report.differing + report.missing + report.extra - sum(found.kind != "duplicate" for found in named)
-    return ChunkResult(
-        after=chunk.within.after, upto=chunk.within.upto, mark=chunk.mark, rows=chunk.rows,
-        keys={_named(found): found.kind for found in named}, more=repeats + others, problems=tuple(report.problems),
-        ends={partition: end for (topic, partition), end in at.reached.ends.items() if topic == pinned.topic},
-    )  # fmt: skip
+    keys = {_named(found): found.kind for found in named}
+    return seen.model_copy(update={"keys": keys, "more": repeats + others, "problems": tuple(report.problems)})
 
 
 def _unreadable(error: Exception) -> Postponement:

@@ -45,6 +45,11 @@ def _heal(source: SourceSession, table: SourceTable, findings: tuple[Finding, ..
     done = Healing(table.full_name)
     done.problems = [problem for finding in findings for problem in finding.problems]
     done.left = {key: kind for finding in findings for key, kind in finding.keys.items() if kind not in MENDED}
+    if not table.key and (rows := sum(finding.more for finding in findings)):
+        done.problems.append(
+            f"{rows:,} rows or more differ, and it has no key by which to read them again; `lakehouse resync"
+            f" {table.full_name}` makes the table anew"
+        )
     to_read = [f for f in findings if f.more or MENDED & set(f.keys.values())] if table.key else []
     in_chunks = source.has_chunks(table)
     for finding in to_read:

@@ -1,9 +1,9 @@
 """The service: look, keep what was found, rest; until asked to stop, or until there is nothing to do for long."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
 
 import duckdb
@@ -22,13 +22,17 @@ from services.stack.source import connect, topics_of
 from services.stack.stopping import Stop
 from services.verifier import progress
 from services.verifier.chunks import Exclusion, Job, Outcome, Postponement, look
+from services.verifier.facts import explanations
 from services.verifier.rereads import Rereads
 from services.verifier.settings import VerifierSettings
 from services.verify import record
+from services.verify.explanation import PAGE, Explanation
 from services.verify.rounds import Finding, TableState
 
 LONGEST_REST = 30.0
 RECORD_SECONDS = 300.0
+# A rest from which on it is worth while to become a small process that only waits, also in the middle of a round.
+LONG_REST = 300.0
 KEYS_LOGGED = 20
 # What a server that is down, or just comes up, makes of a look: it is tried again.
 PASSING = (LakehouseError, SourceError, KafkaException, RESTError, RequestException, duckdb.Error, OSError)
@@ -49,6 +53,7 @@ class Verifier:
     recorded: list[record.Row] = field(default_factory=list)
     recorded_at: float = field(default_factory=time.monotonic)
     trouble: str | None = None
+    explain: Callable[[VerifierSettings, list[str]], Mapping[str, tuple[Explanation, ...]]] = explanations
 
     @cached_property
     def rereads(self) -> Rereads:
@@ -79,7 +84,7 @@ class Verifier:
         return 0.0
 
     def _turn(self) -> tuple[float, bool]:
-        """Look once, and say how long to rest, and whether there was nothing to look at."""
+        """Look once, and say how long to rest, and whether that may be as another process."""
         with connect(self.settings) as source:
             unread = source.why_left_out()
             tables = [table for table in source.tables() if table.full_name not in unread]
@@ -90,15 +95,23 @@ class Verifier:
         if not jobs:
             self._record()
             return self.rereads.bounded(self._until_due(), LONGEST_REST), True
-        started, rows = time.monotonic(), 0
+        started, rows, large = time.monotonic(), 0, set[str]()
         for job, outcome in look(self.settings, jobs, self._on_progress):
-            rows += 0 if isinstance(outcome, (Exclusion, Postponement)) else outcome.rows
+            read = 0 if isinstance(outcome, (Exclusion, Postponement)) else outcome.rows
+            rows += read
+            if read > self.settings.verifier_chunk_rows:
+                large.add(job.table.full_name)
             self._take(job, outcome)
+        rest = self.settings.rest(rows, time.monotonic() - started)
+        for name in large:
+            # As long as everybody rests after it was read whole, the others are looked at before it is again.
+            self.states[name] = self.states[name].give_way(datetime.now(UTC) + timedelta(seconds=2 * rest))
         progress.write(self.settings.state_dir, self.states)
+        rest = self.rereads.bounded(rest, LONGEST_REST)
         often = min(RECORD_SECONDS, self.settings.verifier_pause_seconds)
-        if time.monotonic() - self.recorded_at > often or self._differences_changed():
+        if time.monotonic() - self.recorded_at > often or self._differences_changed() or rest > LONG_REST:
             self._record()
-        return self.rereads.bounded(self.settings.rest(rows, time.monotonic() - started), LONGEST_REST), False
+        return rest, rest > LONG_REST
 
     def _rest(self, seconds: float) -> None:
         ends = time.monotonic() + seconds
@@ -162,9 +175,11 @@ class Verifier:
         kinds = sorted(set(finding.keys.values()))
         self.log.error(
             "the lake differs from its source", table=table.table, rows=finding.count, problems=finding.problems,
+            counts=finding.counts and finding.counts.model_dump(),
             keys={kind: [k for k, of in finding.keys.items() if of == kind][:KEYS_LOGGED] for kind in kinds},
             found=finding.found.log_position, snapshot=finding.found.snapshot_id,
-            next=f"see infra/runbooks/lake-differs.md, then `lakehouse dlq list` and `lakehouse heal {table.table}`",
+            explanation=[str(each) for each in self.explain(self.settings, [table.table])[table.table]],
+            next=f"`lakehouse verify {table.table.removeprefix('public.')}` names the rows; see {PAGE}",
         )  # fmt: skip
 
     def _differences_changed(self) -> bool:

@@ -36,7 +36,7 @@ _SCHEMA = Schema(
     NestedField(8, "not_compared", StringType(), doc="why the table isn't compared"),
 )
 _PROPERTIES = {"write.metadata.delete-after-commit.enabled": "true", "write.metadata.previous-versions-max": "10"}
-_TOLD = {"after", "upto", "keys", "more", "problems", "found"}
+_TOLD = {"after", "upto", "keys", "more", "problems", "found", "counts"}
 Row = dict[str, Any]
 
 

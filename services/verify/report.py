@@ -3,6 +3,8 @@
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+from services.verify.explanation import Explanation
+
 Kind = Literal["differs", "missing", "extra", "duplicate"]
 
 
@@ -25,7 +27,7 @@ class TableReport:
     """What was found of one table.
 
     ``position``: partition to the offset up to which its snapshot held the topic; ``tail_events``: those laid over it
-    to reach the agreed position.
+    to reach the agreed position. ``explanation``: what explains that it differs.
     """
 
     table: str
@@ -44,6 +46,7 @@ class TableReport:
     not_compared: dict[str, str] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     examples: list[Difference] = field(default_factory=list)
+    explanation: tuple[Explanation, ...] = ()
     seconds: float = 0.0
 
     @property

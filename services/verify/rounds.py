@@ -28,11 +28,22 @@ class VerifiedPosition(_Model):
     snapshot_id: int | None
 
 
+class RowCounts(_Model):
+    """How many rows a table has on each side."""
+
+    source: int
+    lake: int
+
+    def __str__(self) -> str:
+        return f"{self.source:,} rows in the source, {self.lake:,} in the lake"
+
+
 class ChunkResult(_Model):
     """What a look at a range of keys found.
 
     ``keys``: the first few differing keys to the kind of difference, ``more`` how many rows differ besides: all, in a
-    table without a key. ``ends``: partition to the end of the table's topic at that position.
+    table without a key; at least so many, where ``counts`` says all that is known of rows which were only counted and
+    summed up. ``ends``: partition to the end of the table's topic at that position.
     """
 
     after: Key | None
@@ -41,6 +52,7 @@ class ChunkResult(_Model):
     rows: int = 0
     keys: dict[str, str] = {}
     more: int = 0
+    counts: RowCounts | None = None
     problems: tuple[str, ...] = ()
     ends: dict[int, int] = {}
 
@@ -60,6 +72,7 @@ class Finding(_Model):
     ends: dict[int, int]
     looked_at: datetime
     confirmed: int = 0
+    counts: RowCounts | None = None
 
     @property
     def within(self) -> KeyRange:
@@ -107,6 +120,11 @@ class TableState(_Model):
     def differences(self) -> int:
         """Rows known to differ, and problems of the table as a whole."""
         return sum(finding.count + len(finding.problems) for finding in self.confirmed)
+
+    @property
+    def counts(self) -> RowCounts | None:
+        """How many rows each side has, where they were only counted and summed up: at least ``differences`` differ."""
+        return next((finding.counts for finding in self.confirmed if finding.counts), None)
 
     def of_key(self, key: tuple[str, ...]) -> "TableState":
         """Return the state for a table with this key: if it had another, its round begins anew."""
@@ -166,7 +184,8 @@ class TableState(_Model):
         more = seen.more if finding.more else 0
         problems = tuple(problem for problem in finding.problems if problem in seen.problems)
         times = min(finding.confirmed + 1, MOST_LOOKS)
-        update = {"keys": keys, "more": more, "problems": problems, "confirmed": times, "looked_at": now}
+        update = {"keys": keys, "more": more, "counts": seen.counts, "problems": problems, "confirmed": times,
+                  "looked_at": now}  # fmt: skip
         kept = (finding.model_copy(update=update),) if keys or more or problems else ()
         known = {key for other in (*others, *kept) for key in other.keys}
         told = {problem for other in (*others, *kept) for problem in other.problems}
@@ -183,6 +202,10 @@ class TableState(_Model):
         """Return the state of a table of which nothing could be said at this position."""
         update = {"not_compared": reason, "looked_at": now, "not_before": now + again}
         return self.model_copy(update=update)
+
+    def give_way(self, until: datetime) -> "TableState":
+        """Return the state of a table that isn't looked at before then."""
+        return self.model_copy(update={"not_before": until})
 
     def _rests(self, now: datetime) -> bool:
         return self.not_before is not None and now < self.not_before
@@ -205,5 +228,5 @@ def _finding(seen: ChunkResult, known: set[str], told: set[str], now: datetime) 
         return None
     return Finding(
         after=seen.after, upto=seen.upto, keys=keys, more=seen.more, problems=problems, found=seen.mark, ends=seen.ends,
-        looked_at=now,
+        looked_at=now, counts=seen.counts,
     )  # fmt: skip

@@ -34,13 +34,6 @@ def stage_source(
     """
     definitions = [f"c{i} {column.kind}" for i, column in enumerate(columns)]
     connection.execute(f"CREATE OR REPLACE TABLE {SOURCE} ({', '.join([*definitions, 'unfit VARCHAR'])})")
-    parsed = [column.parsed(f"c{i}") for i, column in enumerate(columns)]
-    unfit = [
-        f"CASE WHEN c{i} IS NOT NULL AND {condition} THEN {literal(column.name + ' = ')} || {column.named(f'c{i}')} END"
-        for i, column in enumerate(columns)
-        if (condition := column.unfit(f"c{i}"))
-    ]
-    unfit_sql = f"nullif(concat_ws(', ', {', '.join(unfit)}), '')" if unfit else "NULL"
     rows = 0
 
     def counted() -> Iterator[pa.RecordBatch]:
@@ -54,10 +47,22 @@ def stage_source(
     incoming = pa.RecordBatchReader.from_batches(schema, counted())
     connection.register("incoming", incoming)
     try:
-        connection.execute(f"INSERT INTO {SOURCE} SELECT {', '.join([*parsed, unfit_sql])} FROM incoming")
+        connection.execute(f"INSERT INTO {SOURCE} SELECT {parsed_values(columns)} FROM incoming")
     finally:
         connection.unregister("incoming")
     return rows
+
+
+def parsed_values(columns: Sequence[ComparedColumn]) -> str:
+    """Return DuckDB's expressions for the values of the canonical texts ``c0, c1, …``, and for ``unfit``."""
+    parsed = [f"{column.parsed(f'c{i}')} AS c{i}" for i, column in enumerate(columns)]
+    unfit = [
+        f"CASE WHEN c{i} IS NOT NULL AND {condition} THEN {literal(column.name + ' = ')} || {column.named(f'c{i}')} END"
+        for i, column in enumerate(columns)
+        if (condition := column.unfit(f"c{i}"))
+    ]
+    unfit_sql = f"nullif(concat_ws(', ', {', '.join(unfit)}), '')" if unfit else "NULL"
+    return ", ".join([*parsed, f"{unfit_sql} AS unfit"])
 
 
 def stage_lake(
@@ -66,8 +71,13 @@ def stage_lake(
     pinned: PinnedTable,
     overlay: Overlay,
     within: LakeRange = EVERY_ROW,
+    *,
+    with_removed: bool = False,
 ) -> None:
-    """Make the view LAKE: the rows ``within`` a range of the pinned snapshot with the overlay applied."""
+    """Make the view LAKE: the rows ``within`` a range of the pinned snapshot with the overlay applied.
+
+    ``with_removed``: of a table without a key, rows that the tail removes are there, and in TAIL too, marked ``gone``.
+    """
     kept = frozenset[str]().union(*(state.kept for state in overlay.keyed.values()))
     # The row that has a kept value may be of another key, outside the range.
     files = EVERY_ROW.files if kept else within.files
@@ -80,7 +90,9 @@ def stage_lake(
         added, removed = overlay.standing(overlay.added), overlay.standing(overlay.removed)
         _stage_tail(connection, columns, [], [*map(_TailRow, added), *(_TailRow(row, gone=True) for row in removed)])
         rows = f"SELECT {outputs} FROM {base} b WHERE {standing} UNION ALL SELECT {tail} FROM {TAIL} t WHERE NOT t.gone"
-        connection.execute(_view(_without_removed(columns, rows) if removed else rows, within))
+        if removed and not with_removed:
+            rows = _without_removed(columns, rows)
+        connection.execute(_view(rows, within))
         return
     keys = [i for i, column in enumerate(columns) if column.name in pinned.key]
     _stage_tail(connection, columns, keys, [_tail_row(pinned.key, *item) for item in overlay.keyed.items()])

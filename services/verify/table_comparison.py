@@ -17,6 +17,7 @@ from services.stack.progress import OnProgress, Progress
 from services.stack.records import Decoder, read_range
 from services.verify import compare, staging
 from services.verify.columns import Plan
+from services.verify.fingerprint import Fingerprint, fingerprint_lake
 from services.verify.overlay import Overlay, fold
 from services.verify.ranges import EVERY_ROW, LakeRange
 from services.verify.report import TableReport
@@ -96,3 +97,14 @@ class TableComparison:
         for name, value in vars(found).items():
             setattr(report, name, value)
         self.duckdb.execute(f"DROP TABLE {staging.SOURCE}")
+
+    def fingerprint(
+        self, pinned: lake.PinnedTable, chosen: Plan, overlay: Overlay, report: TableReport, rows: int
+    ) -> Fingerprint:
+        """Return the fingerprint of the lake's rows, of which the source has so many ``rows``."""
+        staging.stage_lake(self.duckdb, chosen.compared, pinned, overlay, with_removed=True)
+
+        def on_rows(done: int) -> None:
+            self.on_progress(Progress(report.table, "reading the lake", done, rows))
+
+        return fingerprint_lake(self.duckdb, chosen.compared, not pinned.key, on_rows)

@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from itertools import count, islice
+from itertools import islice
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Annotated
@@ -15,66 +15,25 @@ import typer
 from rich.console import Console
 from tenacity import RetryError
 
-from pipelines.failpoints import FAILPOINTS
-from services.faults.switch import NETWORK
-from tests.integration.stack import PROXIES, Stack, wait_until
+from tests.chaos.plan import Action, Cause, actions, missed
+from tests.integration.stack import PROXIES, WAIT_SECONDS, Stack, wait_until
 
-SERVICES = ("mirror", "source-db", "metadata-db", "object-store", "kafka", "schema-registry", "connect", "catalog",
-            "capture")  # fmt: skip
-TABLES = ("customers", "orders", "order_items", "payments", "products")
-BURST = "UPDATE orders SET status = status WHERE order_id IN (SELECT order_id FROM orders ORDER BY order_id LIMIT {})"
 # Of a round, after which everything is compared.
 ACTIONS_A_ROUND = 5
 RATE = 15
+# What a mirror that just comes back may take to pass a failpoint.
+FIRES_SECONDS = 300
 
 app = typer.Typer(add_completion=False)
 out = Console(highlight=False, soft_wrap=True)
 
 
-@dataclass(frozen=True)
-class Action:
-    """Something to do to the stack. ``lasts``: transactions of the workload until it is undone, if it is."""
-
-    kind: str
-    what: str
-    lasts: int
-
-
-def actions(seed: int) -> Iterator[Action]:
-    """What is done, one after the other, without end: the same for the same seed."""
-    chance = random.Random(seed)
-    columns: list[tuple[str, str]] = []
-    for number in count():
-        kind = chance.choices(("kill", "failpoint", "network", "schema", "burst", "poison"), (4, 4, 4, 3, 1, 1))[0]
-        what = {
-            "kill": lambda: chance.choice(SERVICES),
-            "failpoint": lambda: f"{chance.choice(list(FAILPOINTS))} {chance.choice(('kill', 'kill', 'error'))}",
-            "network": lambda: chance.choice(list(NETWORK)),
-            "schema": lambda number=number: _change(chance, columns, number),
-            "burst": lambda: BURST.format(chance.randrange(500, 5000)),
-            "poison": lambda: chance.choice(TABLES),
-        }[kind]()
-        yield Action(kind, what, chance.randrange(20, 300))
-
-
-def _change(chance: random.Random, columns: list[tuple[str, str]], number: int) -> str:
-    """A statement that changes the schema of a table in use, in columns that the workload doesn't know of."""
-    if columns and chance.random() < 0.4:
-        table, column = columns.pop(chance.randrange(len(columns)))
-        return f"ALTER TABLE {table} DROP COLUMN {column}"
-    if columns and chance.random() < 0.4:
-        place = chance.randrange(len(columns))
-        table, column = columns[place]
-        columns[place] = (table, f"renamed_{number}")
-        return f"ALTER TABLE {table} RENAME COLUMN {column} TO renamed_{number}"
-    table, kind = chance.choice(TABLES), chance.choice(("int", "text DEFAULT 'as it was'", "bigint NOT NULL DEFAULT 7"))
-    columns.append((table, f"extra_{number}"))
-    return f"ALTER TABLE {table} ADD COLUMN extra_{number} {kind}"
-
-
 @dataclass
 class Chaos:
-    """One run against one stack. ``acted``: the actions begun. ``carried``: changes that the ledgers account for."""
+    """One run against one stack. ``acted``: the actions begun. ``carried``: changes that the ledgers account for.
+
+    ``armed``: how often each failpoint was set, ``fired``: how often the mirror came to it. ``pending``: set now.
+    """
 
     stack: Stack
     say: Callable[[str], None]
@@ -82,6 +41,9 @@ class Chaos:
     rounds: int = 0
     acted: int = 0
     carried: int = 0
+    armed: Counter[str] = field(default_factory=Counter)
+    fired: Counter[str] = field(default_factory=Counter)
+    pending: set[str] = field(default_factory=set)
 
     def round(self, plan: Iterator[Action]) -> None:
         """Some actions under load; then, with everything well again, the comparison. Raises AssertionError."""
@@ -90,9 +52,8 @@ class Chaos:
             self.acted += 1
             self._act(action)
             self.done[action.kind] += 1
-        self.done["failpoint that fired"] += sum(self.stack.fired(name) for name in FAILPOINTS)
-        for name in FAILPOINTS:
-            self.stack.faults.off(name)
+        for name in sorted(self.pending):
+            self._settle(name)
         self.stack.up()
         self.stack.assert_equal()
         self.rounds += 1
@@ -112,6 +73,39 @@ class Chaos:
             if action.kind == "network":
                 self.stack.faults.off(action.what)
 
+    def failpoints(self) -> str:
+        """How many of the failpoints that were set have fired, each by itself."""
+        of_each = ", ".join(f"{name} {self.fired[name]}/{times}" for name, times in sorted(self.armed.items()))
+        return f"failpoints fired/set: {self.fired.total()}/{self.armed.total()}" + (f" ({of_each})" if of_each else "")
+
+    def _set(self, failpoint: str, how: str, cause: Cause) -> None:
+        """Set a failpoint, and cause what it waits for. One that nothing passes in time stays set for the round."""
+        if cause.before:
+            self.stack.sql(*cause.before)
+            self.stack.lakehouse("wait", "--timeout", str(WAIT_SECONDS))
+        if failpoint in self.pending:
+            self._settle(failpoint)
+        self.stack.faults.on(failpoint, how)
+        self.armed[failpoint] += 1
+        self.pending.add(failpoint)
+        if cause.kind == "poison":
+            self.stack.produce(cause.table, b"not avro")
+        elif cause.kind == "upkeep":
+            self.stack.lakehouse("maintain", cause.table, "--now", ok=(0, 1))
+        self.stack.sql(*cause.statements)
+        try:
+            wait_until(lambda: self.stack.fired(failpoint), FIRES_SECONDS)
+        except RetryError:
+            self.say(f"{failpoint} hasn't fired in {FIRES_SECONDS} s")
+        else:
+            self._settle(failpoint)
+
+    def _settle(self, failpoint: str) -> None:
+        """Take note of whether a failpoint has fired, and take it back."""
+        self.fired[failpoint] += self.stack.fired(failpoint)
+        self.stack.faults.off(failpoint)
+        self.pending.discard(failpoint)
+
     def _wait(self, transactions: int) -> None:
         until = self.stack.transactions() + transactions
         wait_until(lambda: self.stack.transactions() > until)
@@ -121,7 +115,8 @@ class Chaos:
             case "kill":
                 self.stack.make("kill", f"s={action.what}")
             case "failpoint":
-                self.stack.faults.on(*action.what.split())
+                assert action.cause is not None
+                self._set(*action.what.split(), action.cause)
             case "network":
                 self.stack.faults.on(action.what)
             case "poison":
@@ -135,7 +130,10 @@ def chaos(
     seed: Annotated[int | None, typer.Option(help="Decides what is done; at random if not given.")] = None,
     minutes: Annotated[float, typer.Option(min=0.1, help="No round begins later.")] = 10.0,
 ) -> None:
-    """Run until the time is up. Exit code 1 if the lake differs from its source, or the stack didn't heal."""
+    """Run until the time is up.
+
+    Exit code 1 if the lake differs from its source, the stack didn't heal, or most failpoints set never fired.
+    """
     seed = random.SystemRandom().randrange(1_000_000) if seed is None else seed
     began = time.monotonic()
 
@@ -163,6 +161,9 @@ def chaos(
         stack.make("down")
     what = ", ".join(f"{count} {kind}" for kind, count in sorted(run.done.items()))
     say(f"{(time.monotonic() - began) / 60:.1f} minutes, {run.rounds} rounds: {what}; {run.carried} changes carried")
+    say(run.failpoints())
+    if difference is None and (left := missed(run.armed, run.fired)):
+        difference = f"most failpoints never fired, so that little was tried: {', '.join(left)}"
     if difference is not None:
         out.print(
             f"After {run.acted} actions of seed {seed}: {difference}\nIts state is kept in {folder}",

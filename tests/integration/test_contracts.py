@@ -83,6 +83,10 @@ def test_a_contract_is_enforced_in_the_stream(stack: Stack) -> None:
     assert (found["missing"], found["differing"], found["extra"]) == (1, 0, 0), (
         "what is null by contract is no difference"
     )
+    (explanation,) = found["explanation"]
+    assert (explanation["cause"], explanation["text"]) == (
+        "dead letters", "1 open dead letter of it: 1 rule_broken"
+    )  # fmt: skip
 
     stack.sql("UPDATE guarded SET amount = 3 WHERE id = 3", "UPDATE guarded SET mail = 'i@j' WHERE id = 2")
     stack.lakehouse("wait")

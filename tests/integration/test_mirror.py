@@ -438,6 +438,10 @@ def test_a_table_that_cannot_go_on_is_held_while_the_others_do(stack: Stack) -> 
     assert {table["table"]: table["equal"] for table in report["tables"]} == {
         "public.clash": False, "public.flood": False, "public.free": True,
     }  # fmt: skip
+    causes = {table["table"]: [each["cause"] for each in table["explanation"]] for table in report["tables"]}
+    assert "held" in causes["public.clash"]
+    assert "held" in causes["public.flood"]
+    assert causes["public.free"] == []
     late = stack.lakehouse("wait", "--timeout", str(WAIT_SECONDS), ok=(1,))
     assert "all but what is held is in the lake" in late["error"]
     assert late["held"].keys() == {"shop.public.clash", "shop.public.flood"}

@@ -271,6 +271,7 @@ def test_a_forged_log_position_is_named_and_a_resync_repairs_it(stack: Stack) ->
     stack.lakehouse("wait")
     report = stack.lakehouse("verify", "forged", ok=(1,))["tables"][0]
     assert "1 rows come from records with a log position that the source hasn't reached" in report["problems"][0]
+    assert [each["cause"] for each in report["explanation"]] == ["unexplained"]
     stack.lakehouse("resync", "forged")
     stack.sql("UPDATE forged SET note = 'c'")
     stack.lakehouse("wait")

@@ -96,6 +96,19 @@ class Reread:
 
 
 @dataclass(frozen=True)
+class Readiness:
+    """What a look at the source's tables found.
+
+    ``mended``: how many tables were changed; ``left_out``: what the connector must not read now; ``rereads``: tables
+    whose rows changed, or may have, without events, and aren't yet in the lake as they are.
+    """
+
+    mended: int
+    left_out: LeftOut
+    rereads: list[Reread]
+
+
+@dataclass(frozen=True)
 class SlotState:
     """The replication slot and the log that it holds back, in bytes. ``bound_bytes`` is None when nothing bounds it."""
 
@@ -148,12 +161,8 @@ class SourceAdministrator(Protocol):
         """Make the source ready for capture, and return what the connector must not read. Repeatable."""
         ...
 
-    def keep_ready(self) -> tuple[int, LeftOut]:
-        """Mend tables that aren't ready: how many were changed, and what the connector must not read now."""
-        ...
-
-    def open_rereads(self) -> list[Reread]:
-        """Return the tables whose rows changed, or may have, without events, and aren't yet in the lake as they are."""
+    def keep_ready(self) -> Readiness:
+        """Mend tables that aren't ready, and return what of the source there is to act upon."""
         ...
 
     def large_row(self, more_than: int) -> LargeRow | None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import psycopg
 
-from pipelines.sources.base.capture import ConnectorOptions, LargeRow, LeftOut, LogState, Reread, TableCapture
+from pipelines.sources.base.capture import ConnectorOptions, LargeRow, LeftOut, LogState, Readiness, TableCapture
 from pipelines.sources.base.database import SourceAddress
 from pipelines.sources.postgres import large_rows
 from pipelines.sources.postgres.capture import (
@@ -58,18 +58,12 @@ class PostgresAdministrator:
             return self._left_out(connection)
 
     @translated()
-    def keep_ready(self) -> tuple[int, LeftOut]:
-        """Mend what the event trigger couldn't have seen: how many tables were changed, and what is left out now."""
+    def keep_ready(self) -> Readiness:
+        """Mend what the event trigger couldn't have seen, and return what of the source there is to act upon."""
         with connect(self.address) as connection:
             connection.execute("SET lock_timeout = '2s'")
             row = connection.execute("SELECT lakehouse.prepare_tables(), lakehouse.log_schemas()").fetchone()
-            return (row[0] if row else 0), self._left_out(connection)
-
-    @translated()
-    def open_rereads(self) -> list[Reread]:
-        """Return the tables whose rows changed, or may have, without events, and aren't yet in the lake as they are."""
-        with connect(self.address) as connection:
-            return open_rereads(connection)
+            return Readiness(row[0] if row else 0, self._left_out(connection), open_rereads(connection))
 
     @translated()
     def large_row(self, more_than: int) -> LargeRow | None:

@@ -6,10 +6,13 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 from pyiceberg.catalog import Catalog
+from pyiceberg.expressions import EqualTo
 from pyiceberg.schema import Schema
 from pyiceberg.types import NestedField, StringType, TimestamptzType
 
 from pipelines.lake.names import NAMESPACE, RESYNCS
+from pipelines.ledger.entries import Ledger
+from services.stack.lake import own_table
 
 START, END = "start", "end"
 
@@ -36,3 +39,18 @@ def write(catalog: Catalog, step: str, positions: Mapping[str, tuple[str, Mappin
     ]  # fmt: skip
     catalog.create_namespace_if_not_exists(NAMESPACE)
     catalog.create_table_if_not_exists((NAMESPACE, RESYNCS), _SCHEMA).append(pa.Table.from_pylist(rows, _ARROW))
+
+
+def under_way(catalog: Catalog, ledgers: Mapping[str, Ledger]) -> frozenset[str]:
+    """Return the topics whose newest resync hasn't ended in their tables, which have these ledgers."""
+    table = own_table(catalog, RESYNCS)
+    if table is None:
+        return frozenset()
+    begun = table.scan(EqualTo(term="step", value=START), selected_fields=("id", "topic", "at")).to_arrow()
+    newest = {row["topic"]: row["id"] for row in begun.sort_by("at").to_pylist()}
+    return frozenset(topic for topic, identifier in newest.items() if not has_ended(ledgers.get(topic), identifier))
+
+
+def has_ended(ledger: Ledger | None, identifier: str) -> bool:
+    """Return whether a resync has ended in a table with this ledger. None: there is no such table yet."""
+    return ledger is not None and ledger.resync == identifier and ledger.resynced is not None

@@ -11,8 +11,10 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 from pydantic import SecretStr
 
-from pipelines.sources.base.capture import Mode
+from pipelines.sources.base.capture import ConnectorOptions, Mode, Remedy
 from pipelines.sources.base.database import SourceAddress
+from pipelines.sources.postgres import administrator
+from pipelines.sources.postgres.administrator import PostgresAdministrator
 from pipelines.sources.postgres.capture import prepare_sql
 from pipelines.sources.postgres.capture_tables import classify, left_out, read_states
 from pipelines.sources.postgres.connection import connect
@@ -40,6 +42,13 @@ def shop(server: Server, database: str) -> Iterator[psycopg.Connection]:
         connection.execute("CREATE TABLE older (a int); INSERT INTO older VALUES (1)")
         prepare(server, database)
         yield connection
+
+
+def admin_address(server: Server, database: str) -> SourceAddress:
+    return SourceAddress(
+        name="shop", schemas=("public",), host="127.0.0.1", port=server.port, database=database, user="postgres",
+        password=SecretStr(server.admin_password), application="test",
+    )  # fmt: skip
 
 
 def identity(connection: psycopg.Connection, table: str) -> str:
@@ -158,18 +167,18 @@ def test_what_becomes_of_each_table(shop: psycopg.Connection) -> None:
 def test_without_key_and_identity_changes_are_refused_by_the_source_and_that_is_said(
     server: Server, database: str, shop: psycopg.Connection
 ) -> None:
-    with psycopg.connect(server.dsn(database, "postgres"), autocommit=True) as administrator:
+    with psycopg.connect(server.dsn(database, "postgres"), autocommit=True) as superuser:
         # As where a managed service allows none.
-        administrator.execute("DROP EVENT TRIGGER lakehouse_capture")
+        superuser.execute("DROP EVENT TRIGGER lakehouse_capture")
         shop.execute(KEYLESS)
-        administrator.execute("GRANT SELECT ON keyless TO debezium")
+        superuser.execute("GRANT SELECT ON keyless TO debezium")
         for refused in ("UPDATE keyless SET a = 2", "DELETE FROM keyless"):
             with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="replica identity"):
                 shop.execute(refused.encode())
         found = next(classify(s, {}) for s in read_states(shop, ["public"]) if s.table == "keyless")
         assert found.mode is Mode.INSERTS_ONLY
         assert "ALTER TABLE public.keyless REPLICA IDENTITY FULL" in (found.reason or "")
-        administrator.execute("SELECT lakehouse.prepare_tables()")
+        superuser.execute("SELECT lakehouse.prepare_tables()")
     assert shop.execute("UPDATE keyless SET a = 2").rowcount == 1
 
 
@@ -334,6 +343,23 @@ def test_what_no_trigger_sees_is_found_by_a_look(
     assert set(shop.execute(ASKED)) == found
 
 
+def test_a_look_after_the_tables_takes_one_connection(
+    server: Server, database: str, shop: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.execute(TABLES)
+    with psycopg.connect(server.dsn(database, "postgres"), autocommit=True) as session:
+        session.execute("SET event_triggers = off; CREATE TABLE unseen (a int)")
+        session.execute(UNTOLD["a type that it had"][0].encode())
+    opened: list[SourceAddress] = []
+    monkeypatch.setattr(administrator, "connect", lambda address: opened.append(address) or connect(address))
+    options = ConnectorOptions("shop", SecretStr("secret"), "http://registry", "__unavailable", 1)
+    found = PostgresAdministrator(admin_address(server, database), options).keep_ready()
+    assert len(opened) == 1
+    assert found.mended == 1
+    assert [(reread.table, reread.how) for reread in found.rereads] == [("public.t", Remedy.VERIFY)]
+    assert found.left_out.tables == frozenset()
+
+
 def test_what_partitions_show_in_older_rows_is_written_down(shop: psycopg.Connection) -> None:
     shop.execute(TABLES)
     shop.execute("ALTER TABLE parts ADD tier int NOT NULL DEFAULT 7")
@@ -368,15 +394,11 @@ PRINTED = "SELECT '\\x00ff'::bytea::text, '2026-03-04'::date::text, '26 hours'::
 
 
 def test_what_the_database_sets_for_everybody_is_not_ours(server: Server, database: str) -> None:
-    with psycopg.connect(server.dsn("postgres", "postgres"), autocommit=True) as administrator:
+    with psycopg.connect(server.dsn("postgres", "postgres"), autocommit=True) as superuser:
         for name, value in SETTINGS.items():
             set_it = sql.SQL("ALTER DATABASE {} SET {} = {}")
-            administrator.execute(set_it.format(sql.Identifier(database), sql.Identifier(name), sql.Literal(value)))
-    address = SourceAddress(
-        name="shop", schemas=("public",), host="127.0.0.1", port=server.port, database=database, user="postgres",
-        password=SecretStr(server.admin_password), application="test",
-    )  # fmt: skip
-    with connect(address) as ours:
+            superuser.execute(set_it.format(sql.Identifier(database), sql.Identifier(name), sql.Literal(value)))
+    with connect(admin_address(server, database)) as ours:
         ours.execute(prepare_sql(["public"], password="secret", owner="shop").encode())
         ours.execute("CREATE TABLE public.t (a int); INSERT INTO public.t VALUES (1)")
         assert ours.execute("SHOW transaction_isolation").fetchone() == ("read committed",)

@@ -170,3 +170,23 @@ def test_what_is_to_be_copied_outlives_the_process(tmp_path: Path) -> None:
 def test_when_a_connector_must_be_told(partitions: set[str], tables: set[str], differs: bool) -> None:
     told = LeftOut(frozenset(), frozenset({"p.1"}), frozenset())
     assert LeftOut(frozenset(tables), frozenset(partitions), frozenset()).differs_from(told) is differs
+
+
+@pytest.mark.parametrize(
+    ("offset", "tables"),
+    [
+        ({"lsn": 7}, set()),
+        (
+            {"incremental_snapshot_collections": json.dumps([
+                {"incremental_snapshot_collections_id": "public.t", "incremental_snapshot_collections_key": None},
+                {"incremental_snapshot_collections_id": "billing.t"},
+            ])},
+            {"public.t", "billing.t"},
+        ),
+    ],
+    ids=["none", "two"],
+)  # fmt: skip
+def test_the_tables_that_are_read_again_are_in_the_connectors_offset(offset: dict[str, Any], tables: set[str]) -> None:
+    asked = connect(200, {"offsets": [{"partition": {"server": "shop"}, "offset": offset}]})
+    assert asked.tables_read("shop") == tables
+    assert connect(200, {"offsets": []}).tables_read("shop") == frozenset()

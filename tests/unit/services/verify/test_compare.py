@@ -12,6 +12,7 @@ from pipelines.sources.postgres.reader import table_column
 from quality.contract import Column, Contract
 from services.verify.columns import ComparedColumn, plan
 from services.verify.compare import Comparison, compare
+from services.verify.fingerprint import fingerprint_lake, fingerprint_source
 from services.verify.staging import LAKE, stage_source
 
 ID = ComparedColumn(table_column("id", "bigint", "int8"), "BIGINT", "BIGINT")
@@ -75,6 +76,14 @@ PAIRS: list[tuple[str, ComparedColumn, str | None, str, bool]] = [
         False,
     ),
     (
+        "decimal of a wider lake, the same",
+        ComparedColumn(MONEY, "DECIMAL(10,2)", "DECIMAL(12,3)"),
+        "100.50",
+        "100.500::DECIMAL(12,3)",
+        True,
+    ),
+    ("decimal without a fraction", of("numeric", "DECIMAL(5,0)"), "100", "1::DECIMAL(5,0)", False),
+    (
         "decimal NaN isn't null",
         ComparedColumn(MONEY, "DECIMAL(10,2)", "DECIMAL(10,2)"),
         "NaN",
@@ -134,6 +143,9 @@ def test_values(
     assert staged(connection, column, [("1", text)], f"(1::BIGINT, {value})").differing == (0 if equal else 1)
     keyless = staged(connection, column, [("1", text)], f"(1::BIGINT, {value})", key=())
     assert (keyless.missing, keyless.extra) == ((0, 0) if equal else (1, 1))
+    batch = pa.record_batch([pa.array(["1"], pa.string()), pa.array([text], pa.string())], ["c0", "c1"])
+    source = fingerprint_source(connection, [ID, column], iter([batch]), lambda _: None)
+    assert (fingerprint_lake(connection, [ID, column], False, lambda _: None) == source) is equal
 
 
 def test_kinds_of_difference(connection: duckdb.DuckDBPyConnection) -> None:
