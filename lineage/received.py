@@ -14,6 +14,7 @@ from pydantic import AnyUrl, AwareDatetime, BaseModel, ConfigDict, Field, TypeAd
 
 from lineage.errors import NotAnEvent
 from lineage.redact import redacted
+from lineage.storable import storable
 
 Facets = dict[str, dict[str, Any] | None]
 # Runs of jobs that are only described, by a JobEvent, are made of the job's name in this namespace.
@@ -96,11 +97,15 @@ Event = RunEvent | JobEvent | DatasetEvent
 
 
 class Received:
-    """An event as it came, without secrets. ``digest``: the same for the same event."""
+    """An event as it came, without secrets.
+
+    ``digest``: the same for the same event. ``replaced``: the places whose value PostgreSQL can't hold as it came.
+    """
 
     def __init__(self, body: Mapping[str, Any]) -> None:
         """Raise NotAnEvent, which says what of ``body`` isn't as it must be."""
-        self.body: dict[str, Any] = redacted(dict(body))
+        kept, self.replaced = storable(dict(body))
+        self.body: dict[str, Any] = redacted(kept)
         try:
             self.event: Event = _KINDS[_kind(self.body)].validate_python(self.body)
         except ValidationError as error:
