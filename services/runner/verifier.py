@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 if TYPE_CHECKING:
     from services.verify.rounds import TableState
@@ -49,7 +49,7 @@ def table(known: list[TableState] | str) -> Table:
     shown.add_column(style="bold", no_wrap=True)
     shown.add_column(overflow="fold")
     if isinstance(known, str):
-        shown.add_row("verifier", escape(f"not known: {known}"))
+        shown.add_row("verifier", Text(f"not known: {known}"))
         return shown
     verified = [state.verified.at for state in known if state.verified]
     since = f", each through {min(verified):%Y-%m-%d %H:%M:%S} UTC or later" if verified else ""
@@ -57,8 +57,8 @@ def table(known: list[TableState] | str) -> Table:
     for state in known:
         if state.differences:
             shown.add_row(
-                "  differs", escape(f"{state.table}: {state.differences:,}; see `lakehouse verify --continuous`")
+                "  differs", Text(f"{state.table}: {state.differences:,}; see `lakehouse verify --continuous`")
             )
         if state.not_compared:
-            shown.add_row("  not compared", escape(f"{state.table}: {state.not_compared}"))
+            shown.add_row("  not compared", Text(f"{state.table}: {state.not_compared}"))
     return shown

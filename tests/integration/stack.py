@@ -489,7 +489,7 @@ class Stack:
         return done.stdout
 
     def _environment(self) -> dict[str, str]:
-        return {**os.environ, "RUNNER": self.runner, "COLUMNS": "200", "COMPOSE_FILE": ":".join(self.files)}
+        return {**os.environ, "RUNNER": self.runner, "COLUMNS": "", "COMPOSE_FILE": ":".join(self.files)}
 
 
 @contextmanager
