@@ -8,15 +8,17 @@ import json
 import uuid
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import AnyUrl, AwareDatetime, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import AfterValidator, AnyUrl, AwareDatetime, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from lineage.errors import NotAnEvent
+from lineage.known_facets import usable
 from lineage.redact import redacted
 from lineage.storable import storable
 
 Facets = dict[str, dict[str, Any] | None]
+DatasetFacets = Annotated[Facets, AfterValidator(usable)]
 # Runs of jobs that are only described, by a JobEvent, are made of the job's name in this namespace.
 _DESCRIBED = uuid.UUID("6c7f2c2e-7d1b-5d0f-8f38-0d6a3a1c9b52")
 
@@ -30,9 +32,9 @@ class Dataset(_Part):
 
     namespace: str = Field(min_length=1)
     name: str = Field(min_length=1)
-    facets: Facets = {}
-    input_facets: Facets = Field(default={}, alias="inputFacets")
-    output_facets: Facets = Field(default={}, alias="outputFacets")
+    facets: DatasetFacets = {}
+    input_facets: DatasetFacets = Field(default={}, alias="inputFacets")
+    output_facets: DatasetFacets = Field(default={}, alias="outputFacets")
 
     @property
     def every_facet(self) -> Facets:

@@ -91,6 +91,27 @@ def test_events_are_taken_with_the_key_only(endpoint: Endpoint, http: httpx.Clie
         ({"job": {"namespace": "x"}}, "job.name"),
         ({"inputs": [{"name": "x"}]}, "inputs.0.namespace"),
         ({"eventType": "DONE"}, "eventType"),
+        (
+            {"outputs": [{"namespace": "x", "name": "y", "facets": {"symlinks": {"identifiers": [{"name": "z"}]}}}]},
+            "symlinks.identifiers.0.namespace",
+        ),
+        (
+            {"inputs": [{"namespace": "x", "name": "y", "facets": {"schema": {"fields": [{"type": "int"}]}}}]},
+            "schema.fields.0.name",
+        ),
+        ({"outputs": [{"namespace": "x", "name": "y", "outputFacets": {"tags": {"tags": {"key": "z"}}}}]}, "tags.tags"),
+        (
+            {
+                "outputs": [
+                    {
+                        "namespace": "x",
+                        "name": "y",
+                        "facets": {"columnLineage": {"fields": {"c": {"inputFields": [{"field": "d"}]}}}},
+                    }
+                ]
+            },
+            "columnLineage.fields.c.inputFields.0",
+        ),
     ],
 )
 def test_what_is_no_event_is_refused_by_name(http: httpx.Client, change: dict[str, object], wrong: str) -> None:
