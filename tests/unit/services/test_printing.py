@@ -4,9 +4,11 @@ A new command needs a case here, or a word in `SAID` on why it has none.
 """
 
 import os
+import pty
 import re
 import subprocess
 import sys
+import termios
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -395,6 +397,20 @@ def test_a_pipe_is_as_wide_as_columns_says(columns: str | None, widest: int) -> 
     for text in (done.stdout, done.stderr):
         assert max(map(len, text.splitlines())) <= widest
         assert len(text.splitlines()) == (2 if widest == 80 else 1)
+
+
+def test_a_terminal_has_its_own_width() -> None:
+    leader, follower = pty.openpty()
+    termios.tcsetwinsize(follower, (24, 60))
+    script = "from services.stack.console import out; out.print('word ' * 20)"
+    environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"} | {"TERM": "xterm"}
+    subprocess.run([sys.executable, "-c", script], cwd=ROOT, check=True, env=environment, stdin=follower,
+                   stdout=follower, stderr=follower)  # fmt: skip
+    os.close(follower)
+    with os.fdopen(leader, "rb", buffering=0) as terminal:
+        text = terminal.read(10_000).decode()
+
+    assert [len(line.rstrip()) for line in text.splitlines()] == [59, 39]
 
 
 def test_make_help_fits_too() -> None:
