@@ -12,10 +12,18 @@ COMPONENTS = $(if $(filter compose,$(CHOSEN)),python project)
 SHELL_SCRIPTS = $(shell git ls-files -z | xargs -0 grep -lE '^#!.*sh$$|^\# shellcheck shell=' 2>/dev/null)
 export RUNNER PROFILES YES ALL
 
+# Lines as wide as the terminal or COLUMNS, broken at words; into a pipe without COLUMNS as long as they need to be.
+FITTED = { [ -t 1 ] && own=$$(stty size < /dev/tty | cut -d ' ' -f 2); awk -v width="$${COLUMNS:-$$own}" '{ \
+	line = $$0; indent = line ~ /^  make / ? 26 : 0; \
+	while (width > 40 && length(line) > width) { \
+	at = width + 1; while (at > indent && substr(line, at, 1) != " ") at--; \
+	if (at <= indent) break; print substr(line, 1, at - 1); line = sprintf("%*s", indent, "") substr(line, at + 1) } \
+	print line }'; }
+
 .PHONY: help
 help: ## This list
-	@awk -F ':.*## ' '/^## /{print "\n" substr($$0, 4)} /^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
-	@printf '\nRUNNER=compose|process chooses how the stack runs; by default Docker Compose where an engine answers.\n'
+	@awk -F ':.*## ' '/^## /{print "\n" substr($$0, 4)} /^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST) | $(FITTED)
+	@printf '\nRUNNER=compose|process chooses how the stack runs; by default Docker Compose where an engine answers.\n' | $(FITTED)
 
 ## The stack
 .PHONY: up down clean status logs kill fault proxies

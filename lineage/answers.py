@@ -1,6 +1,6 @@
 """Answers: what the store knows, in the shapes of Marquez' read API, so that its UI and clients can be pointed here."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -24,12 +24,6 @@ class Answers:
     """What can be asked of a store. Raises NotKnown, and psycopg's errors."""
 
     store: Store
-
-    def namespaces(self) -> Rows:
-        """Return namespaces of datasets and jobs."""
-        found = self.store.rows(_NAMESPACES)
-        return [{"name": row["namespace"], "createdAt": row["since"], "updatedAt": row["at"], "ownerName": "",
-                 "description": None, "isHidden": False} for row in found]  # fmt: skip
 
     def datasets(self, namespace: str, limit: int, offset: int) -> Json:
         """Return the datasets of a namespace."""
@@ -63,10 +57,10 @@ class Answers:
             raise NotKnown(f"no run has told of the version {version} of {name.name}")
         return {**version_of(row, found), "createdByRun": self.run(found["run"])}
 
-    def jobs(self, namespace: str | None, limit: int, offset: int) -> Json:
-        """Return the jobs, of a namespace or all."""
-        where = "SELECT {} FROM job j WHERE %(namespace)s::text IS NULL OR namespace = %(namespace)s"
-        rows, total = self._page(where, "ORDER BY updated_at DESC", {"namespace": namespace}, limit, offset, "j.*")
+    def jobs(self, namespace: str | None, limit: int, offset: int, states: Sequence[str] | None = None) -> Json:
+        """Return the jobs, of a namespace or all, whose newest run is in any of these states."""
+        given = {"namespace": namespace, "states": list(states) if states else None}
+        rows, total = self._page(_JOBS, "ORDER BY updated_at DESC", given, limit, offset, "j.*")
         graph = Graph.at(self.store)
         return {"jobs": [self.job_of(row, graph) for row in rows], "totalCount": total}
 
@@ -194,6 +188,9 @@ _VERSIONS = """
 SELECT {} FROM version v JOIN run r ON r.id = v.run JOIN job j ON j.id = r.job
 JOIN use u ON (u.run, u.dataset, u.is_output) = (v.run, v.dataset, v.is_output)
 WHERE v.dataset = %(dataset)s AND v.is_output"""
+_JOBS = """
+SELECT {} FROM job j WHERE (%(namespace)s::text IS NULL OR namespace = %(namespace)s) AND (%(states)s::text[] IS NULL
+  OR (SELECT r.state FROM run r WHERE r.job = j.id ORDER BY r.started_at DESC LIMIT 1) = ANY (%(states)s))"""
 _USES = """
 SELECT d.namespace, d.name, u.is_output, u.facets,
        (SELECT array_agg(v.version ORDER BY v.at) FROM version v
@@ -205,11 +202,6 @@ UNION ALL
 SELECT d.* FROM symlink s JOIN dataset d ON d.id = s.dataset
 WHERE (s.namespace, s.name) = (%(namespace)s, %(name)s)
 LIMIT 1"""
-_NAMESPACES = """
-SELECT namespace, min(created_at) AS since, max(updated_at) AS at
-FROM (SELECT namespace, created_at, updated_at FROM dataset
-      UNION ALL SELECT namespace, created_at, updated_at FROM job) every
-GROUP BY namespace ORDER BY namespace"""
 _SEARCH = """
 SELECT * FROM (
   SELECT 'DATASET' AS type, d.namespace, d.name, d.updated_at,

@@ -8,14 +8,17 @@ import json
 import uuid
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import AnyUrl, AwareDatetime, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import AfterValidator, AnyUrl, AwareDatetime, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from lineage.errors import NotAnEvent
+from lineage.known_facets import usable
 from lineage.redact import redacted
+from lineage.storable import storable
 
 Facets = dict[str, dict[str, Any] | None]
+DatasetFacets = Annotated[Facets, AfterValidator(usable)]
 # Runs of jobs that are only described, by a JobEvent, are made of the job's name in this namespace.
 _DESCRIBED = uuid.UUID("6c7f2c2e-7d1b-5d0f-8f38-0d6a3a1c9b52")
 
@@ -29,9 +32,9 @@ class Dataset(_Part):
 
     namespace: str = Field(min_length=1)
     name: str = Field(min_length=1)
-    facets: Facets = {}
-    input_facets: Facets = Field(default={}, alias="inputFacets")
-    output_facets: Facets = Field(default={}, alias="outputFacets")
+    facets: DatasetFacets = {}
+    input_facets: DatasetFacets = Field(default={}, alias="inputFacets")
+    output_facets: DatasetFacets = Field(default={}, alias="outputFacets")
 
     @property
     def every_facet(self) -> Facets:
@@ -96,11 +99,15 @@ Event = RunEvent | JobEvent | DatasetEvent
 
 
 class Received:
-    """An event as it came, without secrets. ``digest``: the same for the same event."""
+    """An event as it came, without secrets.
+
+    ``digest``: the same for the same event. ``replaced``: the places whose value PostgreSQL can't hold as it came.
+    """
 
     def __init__(self, body: Mapping[str, Any]) -> None:
         """Raise NotAnEvent, which says what of ``body`` isn't as it must be."""
-        self.body: dict[str, Any] = redacted(dict(body))
+        kept, self.replaced = storable(dict(body))
+        self.body: dict[str, Any] = redacted(kept)
         try:
             self.event: Event = _KINDS[_kind(self.body)].validate_python(self.body)
         except ValidationError as error:

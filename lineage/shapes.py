@@ -26,7 +26,8 @@ def dataset_of(row: Mapping[str, Any]) -> Json:
         "id": {"namespace": row["namespace"], "name": row["name"]},
         "type": "STREAM" if row["namespace"].startswith("kafka:") else "DB_TABLE",
         "name": row["name"], "physicalName": row["name"], "namespace": row["namespace"],
-        "sourceName": row["namespace"], "createdAt": row["created_at"], "updatedAt": row["updated_at"],
+        "sourceName": (facets.get("dataSource") or {}).get("name") or row["namespace"],
+        "createdAt": row["created_at"], "updatedAt": row["updated_at"],
         "lastModifiedAt": row["updated_at"], "fields": fields, "tags": tags.get(None, []),
         "description": (facets.get("documentation") or {}).get("description"), "facets": facets, "deleted": False,
     }  # fmt: skip

@@ -4,14 +4,14 @@ from dataclasses import asdict
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from pipelines.lake.properties import SOURCE_SCHEMA, SOURCE_TABLE
-from services.cli.output import expected_errors, out, print_json
+from services.cli.output import expected_errors, print_json
 from services.cli.tables import AsJson, named
 from services.operations.layout.advice import Advice, advise
 from services.operations.layout.current import layout_of
 from services.operations.layout.observation import Observation, observe
+from services.stack.console import Grid, out
 from services.stack.endpoints import StackSettings
 
 ADVISE_HELP = """Propose how a table should be partitioned and sorted, with what that is estimated to gain.
@@ -40,17 +40,25 @@ def advise_table(
         print_json({"table": ".".join(("lake", *table.name()[-2:])), "layout": layout.model_dump(),
                     "observed": asdict(observed), "advice": [asdict(advice) for advice in found]})  # fmt: skip
         return
-    out.print(_seen(observed), markup=False, highlight=False, soft_wrap=True)
+    source = f"{table.properties[SOURCE_SCHEMA]}.{table.properties[SOURCE_TABLE]}"
+    _print(observed, found, table.name()[-1], source)
+
+
+def _print(observed: Observation, found: list[Advice], name: str, source: str) -> None:
+    out.print(_seen(observed))
     if not found:
         out.print("Nothing to gain: the table may stay as it is.")
         return
-    grid = Table("do", "because", "now", "then (estimated)")
+    grid = Grid("do", "because", "now", "then (estimated)")
     for advice in found:
         grid.add_row(f"{advice.part}: {advice.term}", advice.why, f"{advice.now:.0%}", f"{advice.then:.1%}")
     out.print(grid)
-    source = f"{table.properties[SOURCE_SCHEMA]}.{table.properties[SOURCE_TABLE]}"
-    out.print(f"In pipelines/specs/{table.name()[-1]}.yaml, read when the mirror starts (`make up`):\n",
-              f"  table: {source}\n  layout: {_yaml(found)}", sep="\n", markup=False, highlight=False)  # fmt: skip
+    out.print(
+        f"In pipelines/specs/{name}.yaml, read when the mirror starts (`make up`):\n",
+        f"  table: {source}\n  layout:",
+        *_yaml(found),
+        sep="\n",
+    )
 
 
 def _seen(observed: Observation) -> str:
@@ -60,9 +68,12 @@ def _seen(observed: Observation) -> str:
     return seen + f"the median of its last {observed.batches} batches changed {observed.changes:,.0f} rows."
 
 
-def _yaml(found: list[Advice]) -> str:
-    """Return all advice as one layout: the first term for partitions, and every term for the order of rows."""
+def _yaml(found: list[Advice]) -> list[str]:
+    """Return all advice as the lines of one layout.
+
+    The first term for partitions, and every term for the order of rows.
+    """
     partition = [advice.term for advice in found if advice.part == "partition"][:1]
     order = list(dict.fromkeys(advice.term for advice in found if advice.part == "sort"))
     parts = {"partition": partition, "sort": order}
-    return "{" + ", ".join(f"{name}: [{', '.join(terms)}]" for name, terms in parts.items() if terms) + "}"
+    return [f"    {name}: [{', '.join(terms)}]" for name, terms in parts.items() if terms]

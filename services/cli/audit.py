@@ -4,11 +4,11 @@ from dataclasses import asdict
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from services.cli.letters import Since, moment
-from services.cli.output import expected_errors, out, print_json
-from services.operations.audit_trail import entries
+from services.cli.output import expected_errors, print_json
+from services.operations.audit_trail import Entry, entries
+from services.stack.console import Grid, out
 from services.stack.endpoints import StackSettings
 from services.stack.lake import open_catalog
 
@@ -36,7 +36,11 @@ def audit(
     if as_json:
         print_json({"actions": [asdict(entry) for entry in found]})
         return
-    grid = Table("when", "who", "action", "of what", "why", "outcome")
+    _print(found)
+
+
+def _print(found: list[Entry]) -> None:
+    grid = Grid("when", "who", "action", "of what", "why", "outcome")
     for entry in found:
         said = ", ".join(f"{name}: {value}" for name, value in entry.detail.items())
         outcome = f"{entry.outcome or 'not ended'}{f' ({said})' if said else ''}"

@@ -4,8 +4,9 @@ from typing import Annotated
 
 import typer
 
-from services.cli.output import UNUSABLE, expected_errors, fail, out, print_json
+from services.cli.output import UNUSABLE, expected_errors, fail, print_json
 from services.operations.audit_trail import audited
+from services.stack.console import out
 from services.stack.endpoints import StackSettings
 from services.stack.lake import open_catalog
 from services.stack.source import connect
@@ -62,7 +63,7 @@ def exclude(
     if as_json:
         print_json({"table": f"{schema}.{name}", "column": column, "because": because})
     else:
-        out.print(f"{_target(schema, name, column)} is left out from now on.", markup=False, highlight=False)
+        out.print(f"{_target(schema, name, column)} is left out from now on.")
 
 
 @app.command("include", help=INCLUDE_HELP)
@@ -79,7 +80,7 @@ def include(table: TableName, column: Column = None, as_json: AsJson = False) ->
     if as_json:
         print_json({"table": f"{schema}.{name}", "column": column})
     else:
-        out.print(f"{_target(schema, name, column)} is taken in again.", markup=False, highlight=False)
+        out.print(f"{_target(schema, name, column)} is taken in again.")
 
 
 def _split(table: str) -> tuple[str, str]:

@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 from pyiceberg.catalog import Catalog
-from rich.table import Table
 
 from quality import odcs
 from services.checker import record
 from services.checker.record import CheckResult, CheckRun
-from services.cli.output import CHECK_FAILED, UNUSABLE, expected_errors, fail, out, print_json, progress
+from services.cli.output import CHECK_FAILED, UNUSABLE, expected_errors, fail, print_json, progress
+from services.stack.console import Grid, out
 from services.stack.endpoints import StackSettings
 from services.stack.lake import open_catalog
 from services.stack.progress import OnProgress, Progress
@@ -89,11 +89,10 @@ def _print(found: list[CheckRun]) -> None:
         out.print("Nothing was checked yet.")
     for run in found:
         word = run.error or (f"{run.asked} promises kept" if run.success else f"{run.failed} broken of {run.asked}")
-        out.print(f"{run.table}, contract {run.contract}, snapshot {run.snapshot_id}: {word}", markup=False,
-                  highlight=False, soft_wrap=True)  # fmt: skip
+        out.print(f"{run.table}, contract {run.contract}, snapshot {run.snapshot_id}: {word}")
         broken = [result for result in run.results if not result.success]
         if broken:
-            grid = Table("promise", "rows asked", "of them broken", "")
+            grid = Grid("promise", "rows asked", "of them broken", "")
             for result in broken:
                 grid.add_row(result.name, _number(result.elements), _number(result.unexpected), _said(result))
             out.print(grid)

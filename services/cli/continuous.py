@@ -5,10 +5,11 @@ from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
+from rich.text import Text
 
-from services.cli.output import CHECK_FAILED, Because, expected_errors, out, print_json
+from services.cli.output import CHECK_FAILED, Because, expected_errors, print_json
 from services.operations.audit_trail import audited
+from services.stack.console import Grid, out
 from services.stack.endpoints import StackSettings
 from services.stack.lake import open_catalog
 from services.verifier.facts import explanations
@@ -59,7 +60,7 @@ def _print(states: list[TableState], explained: Mapping[str, Sequence[Explanatio
     if not states:
         out.print("Nothing was compared yet: the verifier has just begun, or isn't running (`make status`).")
         return
-    grid = Table("table", "verified through", "at", "lake's snapshot", "round ended")
+    grid = Grid("table", "verified through", "at", "lake's snapshot", "round ended")
     grid.add_column("differences", justify="right")
     for state in states:
         through = state.verified
@@ -68,12 +69,12 @@ def _print(states: list[TableState], explained: Mapping[str, Sequence[Explanatio
             f"{through.at:%Y-%m-%d %H:%M:%S}" if through else "-",
             str(through.snapshot_id or "-") if through else "-",
             f"{state.ended_at:%Y-%m-%d %H:%M:%S}" if state.ended_at else "-",
-            f"[bold red]{state.differences:,}[/]" if state.differences else "0",
+            Text(f"{state.differences:,}", "bold red") if state.differences else "0",
         )  # fmt: skip
     out.print(grid)
     for state in states:
         for line in [f"{state.table}: {each}" for each in explained.get(state.table, ())] + details(state):
-            out.print(line, markup=False, highlight=False, soft_wrap=True)
+            out.print(line)
 
 
 def details(state: TableState) -> list[str]:
@@ -119,7 +120,7 @@ def heal(
         return
     for healing in done:
         for line in _told(healing):
-            out.print(f"{healing.table}: {line}", markup=False, highlight=False, soft_wrap=True)
+            out.print(f"{healing.table}: {line}")
     if not done:
         out.print("Nothing is known to differ (`lakehouse verify --continuous`).")
 

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
 from pipelines.lake.properties import SOURCE_SCHEMA, SOURCE_TABLE
 from pipelines.sources.base.database import SourceSession
@@ -14,11 +13,12 @@ from pipelines.sources.kinds import source_database
 from pipelines.specs.load import load_specs
 from quality import odcs
 from quality.contract import Contract
-from services.cli.output import CHECK_FAILED, UNUSABLE, expected_errors, fail, out, print_json
+from services.cli.output import CHECK_FAILED, UNUSABLE, expected_errors, fail, print_json
 from services.operations.contracts.describe import NoSuchTable, describe
 from services.operations.contracts.diff import Difference, differences
 from services.operations.contracts.starter import starter
 from services.operations.contracts.summary import protections
+from services.stack.console import Grid, out
 from services.stack.endpoints import StackSettings
 from services.stack.lake import open_catalog, tables
 
@@ -79,8 +79,7 @@ def init(
     if as_json:
         print_json({"file": str(path), "table": f"{found.schema}.{found.name}", "columns": len(found.columns)})
     else:
-        out.print(f"Wrote {path}: {len(found.columns)} columns. Name its owner, then `lakehouse contract diff`.",
-                  highlight=False)  # fmt: skip
+        out.print(f"Wrote {path}: {len(found.columns)} columns. Name its owner, then `lakehouse contract diff`.")
 
 
 @app.command("check", help=CHECK_HELP)
@@ -89,8 +88,12 @@ def check(folder: Folder = odcs.DIRECTORY, as_json: AsJson = False) -> None:
     found = _contracts(folder, [], as_json)
     if as_json:
         print_json({"contracts": [_told(contract) for contract in found]})
-        return
-    grid = Table("table", "version", "status", "owner", "columns", "rules", "checks", "freshness", "protected", "")
+    else:
+        _print_contracts(found, folder)
+
+
+def _print_contracts(found: list[Contract], folder: Path) -> None:
+    grid = Grid("table", "version", "status", "owner", "columns", "rules", "checks", "freshness", "protected", "")
     for contract in found:
         freshness = "-" if contract.freshness_seconds is None else f"{contract.freshness_seconds:g} s"
         grid.add_row(contract.source_name, contract.version, contract.status, contract.owner or "-",
@@ -141,9 +144,9 @@ def _print(found: list[tuple[Contract, list[Difference]]]) -> None:
     for contract, said in found:
         broken = sum(each.breaking for each in said)
         word = f"{broken} broken" if broken else "kept"
-        out.print(f"{contract.source_name} {contract.version}: {word}", highlight=False)
+        out.print(f"{contract.source_name} {contract.version}: {word}")
         for each in said:
-            out.print(f"  {'✗' if each.breaking else '·'} {each}", highlight=False, markup=False)
+            out.print(f"  {'✗' if each.breaking else '·'} {each}")
 
 
 def _contracts(folder: Path, names: list[str], as_json: bool) -> list[Contract]:

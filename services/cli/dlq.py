@@ -4,14 +4,16 @@ import json
 from typing import Annotated, Any
 
 import typer
+from rich.json import JSON
 
 from pipelines.dead_letters.actions import DISCARDED, REPLAYED
 from pipelines.kafka.avro import Undecodable
 from services.cli import dlq_actions
 from services.cli.letters import Key, Reason, Since, Topic, parse_position, print_letters, wanted
-from services.cli.output import CHECK_FAILED, UNUSABLE, expected_errors, fail, out, print_json
-from services.operations.dead_letters.letters import LISTED, OPEN, LetterFilter, Letters
+from services.cli.output import CHECK_FAILED, UNUSABLE, expected_errors, fail, print_json
+from services.operations.dead_letters.letters import LISTED, OPEN, Letter, LetterFilter, Letters
 from services.operations.dead_letters.replay import WHOLE
+from services.stack.console import out
 from services.stack.endpoints import StackSettings
 from services.stack.lake import open_catalog
 from services.stack.records import Decoder
@@ -73,10 +75,14 @@ def list_letters(
         return
     if not rows:
         out.print("No dead letters." if closed else "No open dead letters.")
-        return
-    print_letters(newest, f"{len(rows):,} dead letters")
+    else:
+        _print_newest(newest, groups)
+
+
+def _print_newest(newest: list[Letter], groups: dict[tuple[str, str, str], int]) -> None:
+    print_letters(newest, f"{sum(groups.values()):,} dead letters")
     for (name, stage, why), count in sorted(groups.items()):
-        out.print(f"{count:>8,}  {name}  {stage}  {why}", markup=False, highlight=False)
+        out.print(f"{count:>8,}  {name}  {stage}  {why}")
 
 
 SHOW_HELP = """Show one dead letter whole: reason, headers, schema id; with --payload also its bytes, raw and decoded.
@@ -113,12 +119,16 @@ def show_letter(
         letter = _described(rows[0], decoder if payload else None)
     if as_json:
         print_json(letter)
-        return
+    else:
+        _print_letter(letter)
+
+
+def _print_letter(letter: dict[str, Any]) -> None:
     for name, value in letter.items():
         if name in ("key", "value") and value:
             _print_part(name, value)
         else:
-            out.print(f"{name:>16}  {value}", markup=False, highlight=False, soft_wrap=True)
+            out.print(f"{name:>16}  {value}")
 
 
 def _described(row: dict[str, Any], decoder: Decoder | None) -> dict[str, Any]:
@@ -150,13 +160,13 @@ def _decoded(data: bytes, decoder: Decoder) -> dict[str, Any]:
 
 def _print_part(name: str, part: dict[str, Any]) -> None:
     schema = f", schema id {part['schema_id']}" if part["schema_id"] is not None else ""
-    out.print(f"{name:>16}  {part['bytes']:,} bytes{schema}", markup=False, highlight=False)
+    out.print(f"{name:>16}  {part['bytes']:,} bytes{schema}")
     for line in hexdump(bytes.fromhex(part.get("hex", ""))):
-        out.print("    " + line, markup=False, highlight=False, soft_wrap=True)
+        out.print("    " + line)
     if "decoded" in part:
-        out.print_json(data=part["decoded"])
+        out.print(JSON.from_data(part["decoded"]))
     elif "undecodable" in part:
-        out.print(f"    doesn't decode: {part['undecodable']}", markup=False, highlight=False, soft_wrap=True)
+        out.print(f"    doesn't decode: {part['undecodable']}")
 
 
 def _schema_id(data: bytes) -> int | None:

@@ -6,10 +6,11 @@ import typer
 
 from pipelines.dead_letters.actions import DISCARDED
 from services.cli.letters import Key, Positions, Reason, Since, Topic, print_letters, wanted
-from services.cli.output import CHECK_FAILED, UNUSABLE, Because, expected_errors, fail, out, print_json
+from services.cli.output import CHECK_FAILED, UNUSABLE, Because, expected_errors, fail, print_json
 from services.operations.audit_trail import audited
 from services.operations.dead_letters.letters import POSITION, Letter, LetterFilter, Letters, position
 from services.operations.dead_letters.replay import close_interrupted, replay, with_keys
+from services.stack.console import out
 from services.stack.endpoints import StackSettings
 from services.stack.lake import open_catalog
 from services.stack.offsets import kafka
@@ -128,7 +129,7 @@ def accept_letters(
     if as_json:
         print_json({"topic": topic, "accepted_below": {str(p): end for p, end in accepted.items()}})
     else:
-        out.print(f"Whatever {topic} holds now may become dead letters.", highlight=False)
+        out.print(f"Whatever {topic} holds now may become dead letters.")
 
 
 def _named(
@@ -156,6 +157,6 @@ def _done(what: str, found: list[Letter], as_json: bool, dry_run: bool) -> None:
     elif dry_run and found:
         print_letters(found, f"{len(found):,} dead letters {what}")
     else:
-        out.print(f"{len(found):,} dead letters {what}.", highlight=False)
+        out.print(f"{len(found):,} dead letters {what}.")
     if not found:
         raise typer.Exit(CHECK_FAILED)

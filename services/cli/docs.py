@@ -8,7 +8,8 @@ import typer
 
 from quality.docs import Page, build
 from services.checker import record
-from services.cli.output import UNUSABLE, expected_errors, fail, out, print_json
+from services.cli.output import UNUSABLE, expected_errors, fail, print_json
+from services.stack.console import out
 from services.stack.endpoints import StackSettings
 from services.stack.lake import open_catalog
 from services.stack.settings import CHECKOUT
@@ -44,6 +45,6 @@ def docs(
     if as_json:
         print_json({"index": str(first), "runs": len(pages)})
     elif pages:
-        out.print(f"{len(pages)} runs: {first}", highlight=False, soft_wrap=True)
+        out.print(f"{len(pages)} runs: {first}")
     else:
         out.print("Nothing was checked yet: `lakehouse check` asks for it.")

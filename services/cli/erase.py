@@ -4,12 +4,12 @@ from dataclasses import asdict
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
-from services.cli.output import CHECK_FAILED, Because, expected_errors, out, print_json, progress
+from services.cli.output import CHECK_FAILED, Because, expected_errors, print_json, progress
 from services.operations.audit_trail import audited
 from services.operations.erase.copy import Copy
 from services.operations.erase.erase import erasure, fingerprint, subject
+from services.stack.console import Grid, out
 from services.stack.endpoints import StackSettings
 from services.stack.lake import open_catalog
 
@@ -71,7 +71,7 @@ def erase(
 
 
 def _print(done: list[Copy], dry_run: bool) -> None:
-    grid = Table("where", "found", "now" if not dry_run else "", "known about it")
+    grid = Grid("where", "found", "now" if not dry_run else "", "known about it")
     for copy in done:
         until = f"until {copy.until:%Y-%m-%d %H:%M} at the latest" if copy.until else None
         said = "; ".join(filter(None, (copy.detail, until)))

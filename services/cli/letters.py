@@ -5,10 +5,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
-from services.cli.output import UNUSABLE, fail, out
+from services.cli.output import UNUSABLE, fail
 from services.operations.dead_letters.letters import OPEN, Letter, LetterFilter, position
+from services.stack.console import Grid, out
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -64,7 +64,7 @@ def parse_position(parts: list[str]) -> tuple[str, int, int]:
 
 def print_letters(rows: list[Letter], title: str) -> None:
     """Print a line a letter, for people."""
-    grid = Table("position", "stage", "reason", "state", "dead-lettered", "message", title=title, title_justify="left")
+    grid = Grid("position", "stage", "reason", "state", "dead-lettered", "message", title=title)
     for row in rows:
         where = ":".join(map(str, position(row)))
         at = f"{row['dead_lettered_at']:%Y-%m-%d %H:%M:%S}"

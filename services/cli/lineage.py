@@ -4,13 +4,13 @@ from enum import Enum
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
 from services.cli.letters import moment
-from services.cli.output import expected_errors, out, print_json
+from services.cli.output import expected_errors, print_json
 from services.lineage.ask import Asking
 from services.lineage.draw import DOWNSTREAM, UPSTREAM, graphviz, indexed, label, merged, mermaid, tree, within
 from services.lineage.settings import LineageEndpoint
+from services.stack.console import Grid, out
 
 app = typer.Typer(help="Where data comes from, and where it goes.", no_args_is_help=True, rich_markup_mode="markdown")
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
@@ -66,7 +66,7 @@ def show(
         typer.echo(mermaid(nodes))
     else:
         for found, part in parts.items():
-            out.print(tree(part, found.node, directions, found.label), soft_wrap=True, highlight=False)
+            out.print(tree(part, found.node, directions, found.label))
 
 
 RUN_HELP = """Show a run: which job, when, how it went, and which versions of what it read and wrote.
@@ -109,18 +109,18 @@ def snapshot(
     if as_json:
         print_json(found)
         return
-    out.print(f"{at.label}, snapshot {version}, committed {found['createdAt']}", highlight=False)
+    out.print(f"{at.label}, snapshot {version}, committed {found['createdAt']}")
     _print_run(found["createdByRun"])
 
 
 def _print_run(found: dict[str, Any]) -> None:
     job = found["jobVersion"]["name"]
     took = "" if found["durationMs"] is None else f", {found['durationMs'] / 1000:.1f} s"
-    out.print(f"run {found['id']} of {job}: {found['state']}, began {found['startedAt']}{took}", highlight=False)
+    out.print(f"run {found['id']} of {job}: {found['state']}, began {found['startedAt']}{took}")
     why = (found["facets"].get("errorMessage") or {}).get("message")
     if why:
-        out.print(f"because: {why}", markup=False, highlight=False, soft_wrap=True)
-    grid = Table("", "dataset", "version", "rows")
+        out.print(f"because: {why}")
+    grid = Grid("", "dataset", "version", "rows")
     for kind, uses in (("read", found["inputDatasetVersions"]), ("wrote", found["outputDatasetVersions"])):
         for use in uses:
             facets, named = use["facets"], use["datasetVersionId"]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Annotated
 
 import typer
-from rich.table import Table
+from rich.text import Text
 
 from services.cli import (
     audit,
@@ -26,8 +26,9 @@ from services.cli import (
 )
 from services.cli.advise import ADVISE_HELP, advise_table
 from services.cli.dlq_actions import REPLAY_HELP, replay_letters
-from services.cli.output import CHECK_FAILED, UNUSABLE, err, expected_errors, fail, out, print_json, progress
+from services.cli.output import CHECK_FAILED, UNUSABLE, expected_errors, fail, print_json, progress
 from services.lineage.settings import LineageAccess
+from services.stack.console import Grid, err, out
 from services.stack.endpoints import StackSettings
 from services.stack.position import unheard, wait_until_visible
 from services.stack.readers import ReaderSettings, Role, reader_endpoints
@@ -156,12 +157,11 @@ def wait(
     else:
         but = f", but for {', '.join(sorted(position.held))}" if position.held else ""
         what = ", ".join(names) if names else "everything"
-        out.print(f"The lake holds {what} up to {position.log.text}{but} (waited {seconds:.1f} s).", highlight=False,
-                  soft_wrap=True)  # fmt: skip
+        out.print(f"The lake holds {what} up to {position.log.text}{but} (waited {seconds:.1f} s).")
 
 
 def _say_held(topic: str, why: str) -> None:
-    err.print(f"held: {topic}: {why}", markup=False, highlight=False, soft_wrap=True)
+    err.print(f"held: {topic}: {why}")
 
 
 VERIFY_HELP = """Compare source and lake row by row, value by value, at one agreed position.
@@ -236,50 +236,49 @@ def _verify_ledger(names: Sequence[str], as_json: bool) -> None:
 
 def print_histories(found: list[TableHistory]) -> None:
     """Print the ledgers for people: a line a table, then what is wrong."""
-    grid = Table("table", "", title="What became of every offset", title_justify="left")
+    grid = Grid("table", "", title="What became of every offset")
     for name in ("commits", "offsets", "merged", "superseded", "dead letters", "tombstones", "truncates", "markers",
                  "lost"):  # fmt: skip
         grid.add_column(name, justify="right")
     for t in found:
-        verdict = "[bold red]not whole[/]" if t.problems else "[green]whole[/]" if t.complete else "[green]whole[/]*"
+        verdict = Text("not whole", "bold red") if t.problems else Text("whole" if t.complete else "whole*", "green")
         counts = (t.counts.merged, t.counts.superseded, t.counts.dead_lettered, t.counts.tombstones, t.counts.truncates)
         grid.add_row(t.table, verdict, *(f"{n:,}" for n in (t.commits, t.offsets, *counts, t.markers, t.lost)))
     out.print(grid)
     if not all(t.complete for t in found):
-        out.print("* as far as its snapshots are kept", highlight=False)
+        out.print("* as far as its snapshots are kept")
     for t in found:
         for problem in t.problems:
-            out.print(f"{t.table}: {problem}", markup=False, highlight=False, soft_wrap=True)
+            out.print(f"{t.table}: {problem}")
         if t.lost:
             told = "offsets were lost before they were read, and a resync made up for them"
-            out.print(f"{t.table}: {t.lost:,} {told}", highlight=False, soft_wrap=True)
+            out.print(f"{t.table}: {t.lost:,} {told}")
         if t.uncounted:
-            out.print(f"{t.table}: {t.uncounted} commits of an earlier release have no counts", highlight=False)
+            out.print(f"{t.table}: {t.uncounted} commits of an earlier release have no counts")
 
 
 def print_report(report: Report) -> None:
     """Print the report for people: a line a table, then what differs."""
-    grid = Table("table", "", "snapshot", title=f"Source and lake at log position {report.lsn}", title_justify="left")
+    grid = Grid("table", "", "snapshot", title=f"Source and lake at log position {report.lsn}")
     for name in ("source rows", "lake rows", "differ", "missing", "extra", "double", "tail", "s"):
         grid.add_column(name, justify="right")
     for table in report.tables:
         numbers = (table.rows_source, table.rows_lake, table.differing, table.missing, table.extra, table.duplicates,
                    table.tail_events)  # fmt: skip
-        grid.add_row(table.table, "[green]equal[/]" if table.equal else "[bold red]differs[/]",
+        grid.add_row(table.table, Text("equal", "green") if table.equal else Text("differs", "bold red"),
                      str(table.snapshot_id or "-"), *(f"{n:,}" for n in numbers), f"{table.seconds:.1f}")  # fmt: skip
     out.print(grid)
     for table in report.tables:
         for line in details(table):
-            out.print(line, markup=False, highlight=False, soft_wrap=True)
+            out.print(line)
     for name in report.not_captured:
-        out.print(f"not captured: {name} (see `make status`)", markup=False, highlight=False)
+        out.print(f"not captured: {name} (see `make status`)")
     for name in report.only_in_lake:
-        out.print(f"only in the lake: {name} (its source table is gone or renamed)", markup=False, highlight=False)
+        out.print(f"only in the lake: {name} (its source table is gone or renamed)")
     rows = sum(table.rows_source for table in report.tables)
-    verdict = (
-        "[bold green]The lake equals its source[/]" if report.equal else "[bold red]The lake differs from its source[/]"
-    )
-    out.print(f"{verdict}: {len(report.tables)} tables, {rows:,} rows, {report.seconds:.1f} s.")
+    verdict = ("The lake equals its source", "bold green") if report.equal else (
+        "The lake differs from its source", "bold red")  # fmt: skip
+    out.print(Text.assemble(verdict, f": {len(report.tables)} tables, {rows:,} rows, {report.seconds:.1f} s."))
 
 
 def details(table: TableReport) -> list[str]:

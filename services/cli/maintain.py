@@ -4,7 +4,6 @@ from dataclasses import asdict
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from pipelines.maintenance.plan import RequestKind
 from pipelines.specs.load import load_specs
@@ -14,7 +13,6 @@ from services.cli.output import (
     Because,
     expected_errors,
     fail,
-    out,
     print_json,
     progress,
     size,
@@ -22,6 +20,7 @@ from services.cli.output import (
 from services.operations.audit_trail import audited
 from services.operations.maintain.needs import Need, needs
 from services.operations.maintain.requests import Answer, ask
+from services.stack.console import Grid, out
 from services.stack.endpoints import StackSettings
 from services.stack.lake import open_catalog
 
@@ -79,7 +78,7 @@ def maintain(
 
 
 def _print_needs(found: list[Need]) -> None:
-    grid = Table("table")
+    grid = Grid("table")
     for name in ("rows", "deleted", "data files", "delete files", "size", "snapshots", "scan cost"):
         grid.add_column(name, justify="right")
     grid.add_column("due")
@@ -97,7 +96,7 @@ def _print_answers(answers: list[Answer]) -> None:
     if not answers:
         out.print("Nothing was due.")
         return
-    grid = Table("table", "task", "why")
+    grid = Grid("table", "task", "why")
     for name in ("files", "snapshots", "rewritten", "seconds"):
         grid.add_column(name, justify="right")
     for answer in answers:

@@ -13,12 +13,13 @@ import typer
 from confluent_kafka import KafkaException
 from pyiceberg.exceptions import RESTError
 from requests.exceptions import RequestException
-from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.text import Text
 
 from pipelines.sources.base.errors import SourceError
 from pipelines.specs.load import SpecError
 from quality.errors import ContractError
+from services.stack.console import err
 from services.stack.errors import LakehouseError, NotCaughtUp
 from services.stack.progress import OnProgress
 from services.stack.progress import Progress as Step
@@ -26,14 +27,8 @@ from services.stack.progress import Progress as Step
 CHECK_FAILED, UNUSABLE = 1, 2
 Because = Annotated[str | None, typer.Option(help="Why; it is kept, see `lakehouse audit`.")]
 
-# Where there is no terminal, lines are as long as they need to be.
-WIDE = 200
-
 # The catalog deletes old metadata itself, and PyIceberg warns that it couldn't do so as well.
 logging.getLogger("pyiceberg.catalog").setLevel(logging.ERROR)
-
-out = Console(width=None if sys.stdout.isatty() else WIDE)
-err = Console(stderr=True, width=None if sys.stderr.isatty() else WIDE)
 
 
 def print_json(data: Any) -> None:
@@ -51,8 +46,7 @@ def fail(message: str, code: int, as_json: bool = False, **more: Any) -> NoRetur
     """Say what went wrong, and leave. ``more``: what else is in the JSON document."""
     if as_json:
         print_json({"error": message, **more})
-    err.print(f"[bold red]✗[/] {message}" if err.is_terminal else message, markup=err.is_terminal, highlight=False,
-              soft_wrap=True)  # fmt: skip
+    err.print(Text.assemble(("✗ ", "bold red"), message) if err.is_terminal else message)
     raise typer.Exit(code)
 
 

@@ -1,5 +1,6 @@
 """The page of the reference that says what every command takes: `make reference` writes it from `--help`."""
 
+import os
 import subprocess
 from collections.abc import Iterator
 from unittest import mock
@@ -27,7 +28,12 @@ is the same. Exit codes: 0 ok, 1 the check failed, 2 usage or environment.
 def document() -> str:
     """The whole page."""
     targets = subprocess.run(
-        ["make", "--no-print-directory", "help"], cwd=CHECKOUT, capture_output=True, text=True, check=True
+        ["make", "--no-print-directory", "help"],
+        cwd=CHECKOUT,
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "COLUMNS": ""},
     ).stdout
     parts = [HEAD + _block(targets)]
     for words in commands(typer.main.get_command(app), "lakehouse"):

@@ -3,12 +3,12 @@
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
-from services.cli.output import UNUSABLE, Because, expected_errors, fail, out, print_json, progress
+from services.cli.output import UNUSABLE, Because, expected_errors, fail, print_json, progress
 from services.operations.audit_trail import audited
 from services.operations.resync.resync import ResyncReport, plan
 from services.operations.resync.resync import resync as run_resync
+from services.stack.console import Grid, out
 from services.stack.endpoints import StackSettings
 from services.stack.lake import open_catalog
 
@@ -51,7 +51,7 @@ def resync(
     if dry_run and as_json:
         print_json({"dry_run": True, "whole": whole, "tables": chosen})
     elif dry_run:
-        out.print(f"Would be read again: {', '.join(chosen)}.", markup=False, highlight=False)
+        out.print(f"Would be read again: {', '.join(chosen)}.")
     elif as_json:
         print_json(done.to_json())
     else:
@@ -59,10 +59,10 @@ def resync(
 
 
 def _print(done: ResyncReport) -> None:
-    grid = Table("table", title="Read from the source again", title_justify="left")
+    grid = Grid("table", title="Read from the source again")
     for name in ("rows read", "rows removed", "letters closed"):
         grid.add_column(name, justify="right")
     for table in done.tables:
         grid.add_row(table.table, f"{table.read:,}", f"{table.removed or 0:,}", f"{table.letters:,}")
     out.print(grid)
-    out.print(f"ResyncReport in {done.seconds:.0f} s. `lakehouse verify` proves it.", highlight=False)
+    out.print(f"Done in {done.seconds:.0f} s. `lakehouse verify` proves it.")

@@ -4,12 +4,12 @@ import json
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
 from pipelines.lake.properties import SCHEMA_HISTORY
 from pipelines.sources.kinds import source_events
-from services.cli.output import expected_errors, out, print_json
+from services.cli.output import expected_errors, print_json
 from services.cli.tables import named
+from services.stack.console import Grid, out
 from services.stack.endpoints import StackSettings
 
 app = typer.Typer(help="Schemas of the lake's tables.", no_args_is_help=True, rich_markup_mode="markdown")
@@ -39,7 +39,11 @@ def history(name: Annotated[str, typer.Argument(metavar="TABLE")], as_json: AsJs
     if as_json:
         print_json({"table": ".".join(("lake", *table.name()[-2:])), "changes": found})
         return
-    grid = Table("changed in the source", "log position", "what was done")
+    _print(found)
+
+
+def _print(found: list[dict[str, Any]]) -> None:
+    grid = Grid("changed in the source", "log position", "what was done")
     for entry in found:
         grid.add_row(entry["at"] or "-", entry["lsn"] or "-", "\n".join(entry["done"]))
     out.print(grid if found else "Its schema hasn't changed since the table was created.")

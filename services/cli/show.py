@@ -1,16 +1,16 @@
 """`lakehouse table show`: everything about one table."""
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
 from pyiceberg.table import Table as LakeTable
-from rich.table import Table
 
 from pipelines.specs.load import load_specs
 from services.checker.record import CheckRun, newest
-from services.cli.output import age, expected_errors, out, print_json, size
+from services.cli.output import age, expected_errors, print_json, size
 from services.cli.tables import AsJson, TableFacts, facts, lags, named, through, verified
 from services.lineage.ask import Asking
 from services.lineage.draw import DOWNSTREAM, UPSTREAM, indexed, reached
@@ -20,6 +20,7 @@ from services.operations.contracts.summary import Promise, broken_rows, promise,
 from services.operations.layout.current import layout_of
 from services.operations.maintain.alerts import Condition, alerts, condition
 from services.operations.maintain.needs import need_of, source_of
+from services.stack.console import Grid, out
 from services.stack.endpoints import StackSettings
 from services.stack.errors import Unreachable
 from services.stack.lake import lineage, open_catalog
@@ -79,16 +80,23 @@ def show_table(name: Annotated[str, typer.Argument(metavar="TABLE")], as_json: A
         **({"used by": ", ".join(flows["downstream"])} if flows and flows["downstream"] else {}),
         **({"broken": ", ".join(f"{name} by {count:,} rows" for name, count in broken.items())} if broken else {}),
     }
-    for label, value in [*described.items(), *(("alert", text) for text in warned)]:
-        out.print(f"{label:>10}  {value}", markup=False, highlight=False, soft_wrap=True)
-    columns = Table("column", "type", "", "class", "protected")
+    _print([*described.items(), *(("alert", text) for text in warned)], found, history, promised, protected)
+
+
+def _print(
+    described: list[tuple[str, str]], found: TableFacts, history: list[dict[str, Any]], promised: Promise | None,
+    protected: Mapping[str, str],
+) -> None:  # fmt: skip
+    for label, value in described:
+        out.print(f"{label:>10}  {value}")
+    columns = Grid("column", "type", "", "class", "protected")
     said, classes = (promised.columns, promised.classes) if promised else ({}, {})
     for column in found.columns:
         what = "key" if column["key"] else column["doc"] or said.get(column["name"], "")
         columns.add_row(column["name"], column["type"], what, classes.get(column["name"], ""),
                         protected.get(column["name"], ""))  # fmt: skip
     out.print(columns)
-    grid = Table("snapshot", "committed", "operation", "batch", "offsets")
+    grid = Grid("snapshot", "committed", "operation", "batch", "offsets")
     for item in history:
         grid.add_row(item["snapshot_id"], f"{item['committed_at']:%Y-%m-%d %H:%M:%S}", item["operation"],
                      item["batch"] or "-", item["offsets"] or "-")  # fmt: skip

@@ -12,12 +12,12 @@ from pyiceberg.conversions import from_bytes
 from pyiceberg.manifest import DataFileContent
 from pyiceberg.table import Table as LakeTable
 from pyiceberg.types import TimestamptzType
-from rich.table import Table
 
 from pipelines.lake.properties import KEY_COLUMNS, SOURCE_SCHEMA, SOURCE_TABLE, TOPIC
-from services.cli.output import UNUSABLE, age, expected_errors, fail, out, print_json, size
+from services.cli.output import UNUSABLE, age, expected_errors, fail, print_json, size
 from services.operations.audit_trail import audited
 from services.operations.dead_letters.letters import Letters
+from services.stack.console import Grid, out
 from services.stack.endpoints import StackSettings
 from services.stack.lake import ledger_of, open_catalog, tables
 from services.stack.offsets import Offsets, behind, kafka
@@ -143,8 +143,12 @@ def list_tables(as_json: AsJson = False) -> None:
         found = [facts(table, lacking, held, known) for table in tables(catalog, settings)]
     if as_json:
         print_json({"tables": [asdict(table) for table in found], "held": held})
-        return
-    grid = Table("table", "source")
+    else:
+        _print(found, held)
+
+
+def _print(found: list[TableFacts], held: Mapping[str, str]) -> None:
+    grid = Grid("table", "source")
     for name in ("rows", "data files", "deletes", "size", "snapshots", "last commit", "lag", "fresh",
                  "verified through", "differences"):  # fmt: skip
         grid.add_column(name, justify="right")
@@ -167,7 +171,7 @@ def list_tables(as_json: AsJson = False) -> None:
         grid.add_row(t.table, t.source_table or "-", *(f"{c:,}" if isinstance(c, int) else c for c in cells))
     out.print(grid if found else "No tables yet: nothing was captured, or the mirror isn't running (`make status`).")
     for topic, reason in sorted(held.items()):
-        out.print(f"held: {topic}: {reason}", markup=False, highlight=False, soft_wrap=True)
+        out.print(f"held: {topic}: {reason}")
 
 
 def through(table: TableFacts, now: datetime) -> str:
@@ -211,9 +215,7 @@ def give_up(
     if as_json:
         print_json({"topic": topic, "held": held[topic], "given_up_below": {str(p): e for p, e in given_up.items()}})
     else:
-        out.print(
-            f"What {topic} lacks is given up; nobody waits for it once the mirror has seen that.", highlight=False
-        )
+        out.print(f"What {topic} lacks is given up; nobody waits for it once the mirror has seen that.")
 
 
 def named(settings: StackSettings, name: str, as_json: bool) -> LakeTable:

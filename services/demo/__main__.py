@@ -14,13 +14,14 @@ from typing import Annotated, Any
 import typer
 from confluent_kafka import Producer
 from pyiceberg.table import Table as LakeTable
-from rich.console import Console
-from rich.table import Table
+from rich.text import Text
 
 from pipelines.kafka.client import client_config
+from services.demo.display import head, print_files, print_letters, print_moments, print_proof, warn
 from services.demo.freshness import Freshness, freshness
 from services.demo.shop import Traffic, load
 from services.demo.watch import Watch, follow
+from services.stack.console import out
 from services.stack.duckdb_session import open_duckdb
 from services.stack.endpoints import StackSettings
 from services.stack.errors import LakehouseError, StackError
@@ -37,7 +38,6 @@ SETTLE_SECONDS = 20
 DEAD_LETTERS = "lake.lakehouse.dead_letters"
 
 app = typer.Typer(add_completion=False)
-out = Console(highlight=False, width=None if sys.stdout.isatty() else 160)
 
 
 @app.command()
@@ -50,7 +50,7 @@ def demo(
     try:
         equal = Demo(StackSettings.load(), scale, seconds, rate).run()
     except (LakehouseError, RuntimeError) as error:
-        out.print(f"[red]✗[/] {error}")
+        out.print(Text.assemble(("✗ ", "red"), str(error)))
         raise typer.Exit(2) from None
     raise typer.Exit(0 if equal else 1)
 
@@ -77,7 +77,7 @@ class Demo:
         return report.equal
 
     def _bulk_load(self) -> None:
-        out.rule("1. Bulk load", align="left")
+        head("1. Bulk load")
         began = time.monotonic()
         loaded = load(self._scale)
         rows = sum(loaded["rows"].values())
@@ -88,7 +88,7 @@ class Demo:
         out.print(f"visible in the lake {took:.1f} s later ({rows / max(took, 0.1):,.0f} rows/s)")
 
     def _live(self) -> dict[str, Any]:
-        out.rule(f"2. Live: {self._rate} transactions/s for {self._seconds} s", align="left")
+        head(f"2. Live: {self._rate} transactions/s for {self._seconds} s")
         traffic = Traffic(self._rate, self._seconds, seed=int(time.time()))
         began = time.monotonic()
         poison_at, kill_at = began + self._seconds * 0.3, began + self._seconds * 0.7
@@ -105,7 +105,7 @@ class Demo:
             return traffic.running
 
         try:
-            follow(self._watch, out, "live", going)
+            follow(self._watch, "live", going)
             summary = traffic.summary()
         finally:
             traffic.stop()
@@ -118,13 +118,13 @@ class Demo:
         for value in BROKEN_RECORDS:
             producer.produce(f"{self._settings.source_name}.public.orders", key=b"broken", value=value)
         producer.flush(30)
-        out.print(f"  [yellow]![/] {len(BROKEN_RECORDS)} broken records sent to the topic of orders")
+        warn("!", f"{len(BROKEN_RECORDS)} broken records sent to the topic of orders")
 
     def _kill_the_mirror(self) -> None:
         self._killed_at = datetime.now(UTC)
         command = [sys.executable, "-m", "services.runner", "kill", "mirror"]
         subprocess.Popen(command, stdout=subprocess.DEVNULL)
-        out.print("  [yellow]![/] the mirror was killed with SIGKILL, mid-stream; its supervisor brings it back")
+        warn("!", "the mirror was killed with SIGKILL, mid-stream; its supervisor brings it back")
 
     def _catch_up(self, title: str) -> None:
         failed: list[StackError] = []
@@ -137,7 +137,7 @@ class Demo:
 
         waiting = Thread(target=wait)
         waiting.start()
-        follow(self._watch, out, title, waiting.is_alive)
+        follow(self._watch, title, waiting.is_alive)
         waiting.join()
         if failed:
             raise failed[0]
@@ -146,28 +146,13 @@ class Demo:
         return list(tables(open_catalog(self._settings), self._settings))
 
     def _proof(self) -> Report:
-        out.rule("3. Proof: source and lake, row by row, read by DuckDB", align="left")
+        head("3. Proof: source and lake, row by row, read by DuckDB")
         report = verify(self._settings)
-        grid = Table("table")
-        for name in ("rows in the source", "rows in the lake", "columns compared", "differing", "verdict"):
-            grid.add_column(name, justify="right")
-        for table in report.tables:
-            differing = table.differing + table.missing + table.extra + table.duplicates
-            verdict = "[green]equal[/]" if table.equal else "[red]differs[/]"
-            cells = (table.rows_source, table.rows_lake, table.columns_compared, differing)
-            grid.add_row(table.table, *(f"{cell:,}" for cell in cells), verdict)
-        out.print(grid)
-        for table in report.tables:
-            for name, why in table.not_compared.items():
-                out.print(f"  not compared: {table.table}.{name}: {why}")
-            for problem in table.problems:
-                out.print(f"  [red]✗[/] {table.table}: {problem}")
-            for example in table.examples:
-                out.print(f"  [red]✗[/] {table.table} {example.kind}: {example.key} {example.values}")
+        print_proof(report)
         return report
 
     def _time_travel(self) -> None:
-        out.rule("4. Time travel", align="left")
+        head("4. Time travel")
         orders = next(table for table in self._tables() if table.name()[-1] == "orders")
         pinned = pin(orders)
         history = sorted(orders.snapshots(), key=lambda snapshot: snapshot.timestamp_ms)
@@ -175,27 +160,23 @@ class Demo:
         if pinned is None:
             return
         with TemporaryDirectory() as folder, closing(open_duckdb(self._settings, Path(folder), "512MB")) as duckdb:
-            grid = Table("orders as of", "snapshot", "orders", "by status")
+            moments = []
             for snapshot in (first, last):
                 then = pinned_rows(duckdb, replace(pinned, snapshot_id=snapshot.snapshot_id), ["status"])
                 counts = duckdb.execute(f"SELECT c0, count(*) FROM {then} GROUP BY c0 ORDER BY c0").fetchall()
                 count, by_status = sum(n for _, n in counts), [f"{status} {n:,}" for status, n in counts]
                 at = datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC)
-                grid.add_row(f"{at:%H:%M:%S}", str(snapshot.snapshot_id), f"{count:,}", ", ".join(by_status))
-            out.print(grid)
+                moments.append((f"{at:%H:%M:%S}", str(snapshot.snapshot_id), f"{count:,}", ", ".join(by_status)))
+        print_moments(moments)
 
     def _dead_letters(self, since: datetime) -> None:
-        out.rule("5. Dead letters of this run", align="left")
+        head("5. Dead letters of this run")
         letters = open_catalog(self._settings).load_table(DEAD_LETTERS.removeprefix("lake."))
         found = letters.scan(f"dead_lettered_at >= '{since.isoformat()}'").to_arrow().to_pylist()
-        grid = Table("position", "stage", "reason", "message")
-        for letter in sorted(found, key=lambda row: (row["topic"], row["partition"], row["offset"])):
-            position = f"{letter['topic']}:{letter['partition']}:{letter['offset']}"
-            grid.add_row(position, letter["stage"], letter["reason"], letter["message"])
-        out.print(grid)
+        print_letters(found)
 
     def _sum_up(self, carried: int, since: datetime, until: datetime, report: Report) -> None:
-        out.rule("6. Summary", align="left")
+        head("6. Summary")
         found = self._tables()
         killed = (self._killed_at or until) - timedelta(seconds=SETTLE_SECONDS)
         elapsed = (until - since).total_seconds()
@@ -203,22 +184,21 @@ class Demo:
         out.print(f"freshness, before kill   {_spoken(freshness(found, since, killed))}")
         out.print(f"freshness, with the kill {_spoken(freshness(found, since, until))}")
         out.print("                         (source commit → visible in the lake)")
-        grid = Table("table")
-        for name in ("data files", "delete files", "snapshots"):
-            grid.add_column(name, justify="right")
-        for table in found:
-            snapshot = table.current_snapshot()
-            total = snapshot.summary.additional_properties if snapshot and snapshot.summary else {}
-            cells = (total.get("total-data-files", "0"), total.get("total-delete-files", "0"))
-            grid.add_row(table.name()[-1], *cells, str(len(table.snapshots())))
-        out.print(grid)
+        print_files([_files(table) for table in found])
         if report.equal:
-            out.print("[bold green]The lake equals its source.[/]")
+            out.print("The lake equals its source.", style="bold green")
         else:
-            out.print("[bold red]The lake differs from its source: see the rows named above.[/]")
+            out.print("The lake differs from its source: see the rows named above.", style="bold red")
         out.print(
             "Next: lakehouse table show orders · lakehouse dlq list · make status · make kill s=kafka && make verify"
         )
+
+
+def _files(table: LakeTable) -> tuple[str, str, str, str]:
+    snapshot = table.current_snapshot()
+    total = snapshot.summary.additional_properties if snapshot and snapshot.summary else {}
+    data, deletes = total.get("total-data-files", "0"), total.get("total-delete-files", "0")
+    return table.name()[-1], data, deletes, str(len(table.snapshots()))
 
 
 def _spoken(found: Freshness | None) -> str:

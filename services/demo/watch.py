@@ -5,11 +5,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from pyiceberg.catalog import Catalog
-from rich.console import Console
 from rich.live import Live
-from rich.table import Table
 
 from pipelines.lake.properties import TOPIC
+from services.stack.console import Grid, out
 from services.stack.endpoints import StackSettings
 from services.stack.errors import StackError
 from services.stack.lake import open_catalog, tables
@@ -56,9 +55,9 @@ class Watch:
             while now - history[0].at > WINDOW_SECONDS:
                 history.pop(0)
 
-    def table(self, title: str) -> Table:
+    def table(self, title: str) -> Grid:
         """Return the screen."""
-        grid = Table("table", title=title, title_justify="left")
+        grid = Grid("table", title=title)
         for name in ("rows in the lake", "lag (changes)", "changes/s into the lake"):
             grid.add_column(name, justify="right")
         for topic, history in self._history.items():
@@ -81,10 +80,10 @@ class Watch:
                 yield table.properties.get(TOPIC, ""), rows
 
 
-def follow(watch: Watch, console: Console, title: str, going: Callable[[], bool]) -> None:
+def follow(watch: Watch, title: str, going: Callable[[], bool]) -> None:
     """Show the screen (on a terminal), or a line now and then, while ``going()``."""
-    if console.is_terminal:
-        with Live(console=console, auto_refresh=False) as live:
+    if out.is_terminal:
+        with Live(console=out, auto_refresh=False) as live:
             while going():
                 watch.look()
                 live.update(watch.table(title), refresh=True)
@@ -94,7 +93,7 @@ def follow(watch: Watch, console: Console, title: str, going: Callable[[], bool]
     while going():
         watch.look()
         if time.monotonic() - spoken >= PLAIN_EVERY_SECONDS:
-            console.print(f"  {title}: {watch.line()}")
+            out.print(f"  {title}: {watch.line()}")
             spoken = time.monotonic()
         time.sleep(REFRESH_SECONDS)
 

@@ -5,14 +5,14 @@ from typing import Annotated
 
 import typer
 from pydantic import Field
-from rich.table import Table
 
 from pipelines.failpoints import FAILPOINTS, UnknownFailpoint
-from services.cli.output import UNUSABLE, expected_errors, fail, out
+from services.cli.output import UNUSABLE, expected_errors, fail
 from services.faults.network import Network
-from services.faults.switch import Faults
+from services.faults.switch import Fault, Faults
 from services.runner import choose
 from services.runner.checkout import Checkout
+from services.stack.console import Grid, out
 from services.stack.settings import ServiceSettings
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -35,7 +35,7 @@ def fault(
         faults = Faults(_failpoints(), Network(FaultSettings.load().faults_port))
         try:
             if not name:
-                _list(faults)
+                _list(faults.every())
             elif off:
                 faults.off(name)
                 out.print(f"{name} is off. Is everything well? make status · make verify")
@@ -54,9 +54,9 @@ def _failpoints() -> Path:
     return checkout.data / "mirror" / "failpoints"
 
 
-def _list(faults: Faults) -> None:
-    grid = Table("fault", "where and what", "now")
-    for each in faults.every():
+def _list(found: list[Fault]) -> None:
+    grid = Grid("fault", "where and what", "now")
+    for each in found:
         grid.add_row(each.name, each.says, each.state)
     out.print(grid)
     out.print("On: make fault name=NAME (of a failpoint also action=kill|error|pause). Off: make fault name=NAME off=1")

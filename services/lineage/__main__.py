@@ -42,7 +42,7 @@ def main() -> int:
         _prepared(store)
         key = settings.lineage_api_key.get_secret_value()
         registry.register(ChecksFound(store))
-        app = create_app(store, key, counters, registry)
+        app = create_app(store, key, counters, registry, log)
         server = uvicorn.Server(uvicorn.Config(
             app, host=settings.bind_address, port=settings.lineage_port, log_level="warning", access_log=False,
         ))  # fmt: skip

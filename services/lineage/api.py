@@ -3,10 +3,9 @@
 Without an API key nothing is taken; reading needs none. Interactive documentation is at ``/docs``.
 """
 
-import json
 import secrets
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
 import psycopg
@@ -16,26 +15,31 @@ from fastapi.responses import JSONResponse
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from psycopg_pool import PoolTimeout
+from structlog.stdlib import BoundLogger
 
 from lineage.answers import ORDERS, Answers, NotKnown
 from lineage.errors import NotAnEvent
 from lineage.flows import Flows
 from lineage.names import Name
+from lineage.overview import Overview
+from lineage.periods import NoPeriod
 from lineage.received import Received
 from lineage.shapes import Json
 from lineage.store import Store
+from services.lineage.body import posted_json
 from services.lineage.counters import Counters
+from services.lineage.overview import NAMESPACE, Limit, Offset, overview_routes
 
-MOST_BYTES = 8 * 1024 * 1024
-Limit = Annotated[int, Query(ge=1, le=10_000)]
-Offset = Annotated[int, Query(ge=0)]
 At = Annotated[datetime | None, Query(description="as it was then (ISO 8601); without: now")]
-# Names hold slashes, as in locations of tables.
-DATASETS = "/api/v1/namespaces/{namespace:path}/datasets"
-JOBS = "/api/v1/namespaces/{namespace:path}/jobs"
+DATASETS = f"{NAMESPACE}/datasets"
+JOBS = f"{NAMESPACE}/jobs"
+State = Literal["NEW", "RUNNING", "COMPLETED", "ABORTED", "FAILED"]
+States = Annotated[list[State] | None, Query(alias="lastRunStates")]
 
 
-def create_app(store: Store, api_key: str, counters: Counters, registry: CollectorRegistry) -> FastAPI:
+def create_app(
+    store: Store, api_key: str, counters: Counters, registry: CollectorRegistry, log: BoundLogger
+) -> FastAPI:
     """Return the application on a store."""
     app = FastAPI(title="lakehouse lineage", version="1", openapi_url="/api/v1/openapi.json", redoc_url=None)
     answers = Answers(store)
@@ -46,23 +50,19 @@ def create_app(store: Store, api_key: str, counters: Counters, registry: Collect
         if given is None or not secrets.compare_digest(given.credentials.encode(), api_key.encode()):
             raise HTTPException(401, "events are taken with the API key (LINEAGE_API_KEY in .env) as bearer token")
 
-    @app.exception_handler(NotKnown)
-    def not_known(_: Request, error: NotKnown) -> JSONResponse:
-        return JSONResponse({"code": 404, "message": str(error)}, 404)
-
-    @app.exception_handler(psycopg.OperationalError)
-    @app.exception_handler(PoolTimeout)
-    def away(_: Request, error: Exception) -> JSONResponse:
-        counters.refused.labels("store").inc()
-        return JSONResponse({"code": 503, "message": f"the store doesn't answer: {type(error).__name__}"}, 503)
+    _answer_errors(app, counters)
 
     @app.post("/api/v1/lineage", status_code=201, dependencies=[Depends(allowed)])
     async def lineage_event(request: Request) -> Response:
-        body = await _json(request)
-        await run_in_threadpool(_take, body)
-        return Response(status_code=201)
+        try:
+            body = await posted_json(request)
+        except HTTPException:
+            counters.refused.labels("body").inc()
+            raise
+        replaced = await run_in_threadpool(_take, body)
+        return JSONResponse({"replaced": replaced}, 201) if replaced else Response(status_code=201)
 
-    def _take(body: Any) -> None:
+    def _take(body: Any) -> list[str]:
         if not isinstance(body, dict):
             raise HTTPException(400, "an event is a JSON object")
         try:
@@ -71,6 +71,10 @@ def create_app(store: Store, api_key: str, counters: Counters, registry: Collect
             counters.refused.labels("event").inc()
             raise HTTPException(400, str(error)) from None
         (counters.taken if store.take(received) else counters.repeated).inc()
+        if received.replaced:
+            counters.replaced.inc()
+            log.warning("replaced", producer=str(received.event.producer), places=received.replaced)
+        return received.replaced
 
     @app.get("/health")
     def health() -> Json:
@@ -94,10 +98,6 @@ def create_app(store: Store, api_key: str, counters: Counters, registry: Collect
     ) -> Json:  # fmt: skip
         return flows.column_lineage(node, depth, downstream, at)
 
-    @app.get("/api/v1/namespaces")
-    def namespaces() -> Json:
-        return {"namespaces": answers.namespaces()}
-
     @app.get(DATASETS)
     def datasets(namespace: str, limit: Limit = 100, offset: Offset = 0) -> Json:
         return answers.datasets(namespace, limit, offset)
@@ -115,8 +115,8 @@ def create_app(store: Store, api_key: str, counters: Counters, registry: Collect
         return answers.dataset(Name(namespace, name), at)
 
     @app.get("/api/v1/jobs")
-    def all_jobs(limit: Limit = 100, offset: Offset = 0) -> Json:
-        return answers.jobs(None, limit, offset)
+    def all_jobs(states: States = None, limit: Limit = 100, offset: Offset = 0) -> Json:
+        return answers.jobs(None, limit, offset, states)
 
     @app.get("/api/v1/jobs/runs/{run}")
     def get_run(run: UUID) -> Json:
@@ -127,8 +127,8 @@ def create_app(store: Store, api_key: str, counters: Counters, registry: Collect
         return answers.facets(run, type)
 
     @app.get(JOBS)
-    def jobs(namespace: str, limit: Limit = 100, offset: Offset = 0) -> Json:
-        return answers.jobs(namespace, limit, offset)
+    def jobs(namespace: str, states: States = None, limit: Limit = 100, offset: Offset = 0) -> Json:
+        return answers.jobs(namespace, limit, offset, states)
 
     @app.get(JOBS + "/{name:path}/runs")
     def runs(namespace: str, name: str, limit: Limit = 100, offset: Offset = 0) -> Json:
@@ -152,22 +152,28 @@ def create_app(store: Store, api_key: str, counters: Counters, registry: Collect
     ) -> Json:  # fmt: skip
         return answers.search(q, kind.upper() if kind else None, sort, limit)
 
-    @app.get("/api/v1/tags")
-    def tags() -> Json:
-        return {"tags": []}
-
+    # Last: a namespace's name may hold slashes, and so look like what is in one.
+    app.include_router(overview_routes(Overview(store)))
     return app
 
 
-async def _json(request: Request) -> Any:
-    size = 0
-    parts = []
-    async for part in request.stream():
-        size += len(part)
-        if size > MOST_BYTES:
-            raise HTTPException(413, f"an event has at most {MOST_BYTES} bytes")
-        parts.append(part)
-    try:
-        return json.loads(b"".join(parts))
-    except ValueError as error:
-        raise HTTPException(400, f"not JSON: {error}") from None
+def _answer_errors(app: FastAPI, counters: Counters) -> None:
+    @app.exception_handler(NotKnown)
+    def not_known(_: Request, error: NotKnown) -> JSONResponse:
+        return JSONResponse({"code": 404, "message": str(error)}, 404)
+
+    @app.exception_handler(NoPeriod)
+    def no_period(_: Request, error: NoPeriod) -> JSONResponse:
+        return JSONResponse({"code": 400, "message": str(error)}, 400)
+
+    @app.exception_handler(psycopg.DataError)
+    @app.exception_handler(psycopg.errors.ProgramLimitExceeded)
+    def not_storable(_: Request, error: psycopg.Error) -> JSONResponse:
+        counters.refused.labels("value").inc()
+        return JSONResponse({"code": 400, "message": f"the store can't hold or look for this: {error}"}, 400)
+
+    @app.exception_handler(psycopg.OperationalError)
+    @app.exception_handler(PoolTimeout)
+    def away(_: Request, error: Exception) -> JSONResponse:
+        counters.refused.labels("store").inc()
+        return JSONResponse({"code": 503, "message": f"the store doesn't answer: {type(error).__name__}"}, 503)

@@ -18,6 +18,9 @@ class Counters:
         self.taken = Counter("lineage_events_taken", "Events that were kept", registry=registry)
         self.repeated = Counter("lineage_events_repeated", "Events that were known already", registry=registry)
         self.refused = Counter("lineage_events_refused", "Events that weren't kept, by why", ["why"], registry=registry)
+        self.replaced = Counter(
+            "lineage_events_replaced", "Events kept with a sign for what can't be", registry=registry
+        )
         self.emitted = Counter("lineage_events_emitted", "Events told of the lake", ["reader"], registry=registry)
         self.trouble = Counter("lineage_looks_failed", "Looks at the lake that failed", ["reader"], registry=registry)
         self.looked = Gauge("lineage_looked_timestamp_seconds", "When the lake was looked at last", registry=registry)

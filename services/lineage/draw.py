@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from rich.markup import escape
+from rich.text import Text
 from rich.tree import Tree
 
 Nodes = Mapping[str, Mapping[str, Any]]
@@ -43,7 +43,7 @@ def label(node: Mapping[str, Any]) -> str:
 
 def tree(nodes: Nodes, root: str, directions: Iterable[str], title: str) -> Tree:
     """Return what the root is made of, and what is made of it."""
-    drawn = Tree(escape(title))
+    drawn = Tree(Text(title))
     for direction in directions:
         branch = drawn.add(direction)
         _grow(branch, nodes, root, direction, {root})
@@ -68,10 +68,10 @@ def _grow(branch: Tree, nodes: Nodes, at: str, direction: str, seen: set[str]) -
         node = nodes[following]
         told = f"{label(node)}{how}"
         if following in seen:
-            branch.add(escape(f"{told}  (see above)"))
+            branch.add(Text(f"{told}  (see above)"))
             continue
         seen.add(following)
-        _grow(branch.add(escape(told)), nodes, following, direction, seen)
+        _grow(branch.add(Text(told)), nodes, following, direction, seen)
 
 
 def _next(nodes: Nodes, at: str, direction: str) -> list[tuple[str, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
@@ -9,10 +10,10 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
+from rich.text import Text
 
 from infra.toolchain.layout import Layout
 from services.runner import capture, choose, held, report, verifier
@@ -22,6 +23,10 @@ from services.runner.errors import RunnerError
 from services.runner.installing import BeingInstalled
 from services.runner.process import ProcessRunner
 from services.runner.protocol import Runner
+from services.stack.console import out as console
+
+if TYPE_CHECKING:
+    from services.capture.status import CaptureReport
 
 app = typer.Typer(
     help=__doc__ + "\n\nExit codes: 0 ok, 1 something is not as it should be, 2 usage or environment.",
@@ -32,7 +37,6 @@ app = typer.Typer(
 )
 Folder = Annotated[Path | None, typer.Option("--directory", hidden=True, help="The checkout; by default, this one.")]
 ServiceName = Annotated[str, typer.Argument(metavar="SERVICE")]
-console = Console(highlight=False, soft_wrap=True)
 KINDS = {"compose": "containers", "process": "processes on this machine"}
 CLEAN = """Stop the stack and delete its data, logs and run files (compose: its containers and volumes).
 
@@ -101,7 +105,11 @@ def up(
             choose.remember(checkout.runner_file, runner.name)
             names = runner.up(services or [], profiles.replace(",", " ").split())
             found = [it for it in runner.status().services if it.name in names]
-    console.print(f"\n[green]Up[/] after {time.monotonic() - began:.1f} s: {len(names)} services.")
+    _print_up(found, time.monotonic() - began)
+
+
+def _print_up(found: list[report.ServiceReport], seconds: float) -> None:
+    console.print(Text.assemble("\n", ("Up", "green"), f" after {seconds:.1f} s: {len(found)} services."))
     for service in found:
         if service.ports:
             console.print(f"  {service.name:<18} " + "  ".join(f"127.0.0.1:{port}" for port in service.ports))
@@ -167,21 +175,32 @@ def status(
             "mirror": held.as_json(mirrored),
             "verifier": verifier.as_json(verified),
         }
-        console.print_json(data=stack.model_dump(mode="json") | said)
+        print(json.dumps(stack.model_dump(mode="json") | said, indent=2, ensure_ascii=False))
     elif not stack.running:
         console.print("The stack is down. Start it: make up")
     else:
-        console.print(report.table(stack))
-        total = stack.memory_bytes / report.MIB
-        console.print(f"\nmemory {total:,.0f} MiB in all ({stack.memory_kind}); runner {stack.runner}")
-        if captured:
-            console.print(capture.table(captured))
-        if mirrored is not None:
-            console.print(held.table(mirrored))
-        if verified:
-            console.print(verifier.table(verified))
+        _print_status(stack, captured, mirrored, verified)
     healthy = capture.is_healthy(captured) and held.is_healthy(mirrored) and verifier.is_healthy(verified)
     raise typer.Exit(0 if stack.ok and healthy else 1)
+
+
+def _print_status(
+    stack: report.StackReport,
+    captured: CaptureReport | str | None,
+    mirrored: dict[str, str] | str | None,
+    verified: verifier.Verified | str | None,
+) -> None:
+    console.print(report.table(stack))
+    for line in report.details(stack):
+        console.print(line)
+    total = stack.memory_bytes / report.MIB
+    console.print(f"\nmemory {total:,.0f} MiB in all ({stack.memory_kind}); runner {stack.runner}")
+    if captured:
+        console.print(capture.table(captured))
+    if mirrored is not None:
+        console.print(held.table(mirrored))
+    if verified:
+        console.print(verifier.table(verified))
 
 
 @app.command()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from pipelines.sources.base.errors import SourceError
 
@@ -48,11 +48,11 @@ def is_healthy(capture: CaptureReport | str | None) -> bool:
 def table(capture: CaptureReport | str) -> Table:
     """Return the report as rows of a name and a text."""
     shown = Table(box=None, pad_edge=False, show_header=False)
-    shown.add_column(style="bold", max_width=LABEL_WIDTH)
+    shown.add_column(style="bold", max_width=LABEL_WIDTH, overflow="fold")
     shown.add_column(overflow="fold")
     rows = [("capture", f"not known: {capture}")] if isinstance(capture, str) else _rows(capture)
     for name, text in rows:
-        shown.add_row(name, escape(text))
+        shown.add_row(name, Text(text))
     return shown
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from pipelines.mirror.holds import GIVEN_UP
 
@@ -43,9 +43,9 @@ def table(held: dict[str, str] | str) -> Table:
     shown.add_column(style="bold", no_wrap=True)
     shown.add_column(overflow="fold")
     if isinstance(held, str):
-        shown.add_row("mirror", escape(f"not known: {held}"))
+        shown.add_row("mirror", Text(f"not known: {held}"))
         return shown
     shown.add_row("mirror", f"{len(held)} tables are held; see {HELD_PAGE}" if held else "no table is held")
     for topic, why in sorted(held.items()):
-        shown.add_row("  held", escape(f"{topic}: {why}"))
+        shown.add_row("  held", Text(f"{topic}: {why}"))
     return shown

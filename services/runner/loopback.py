@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 LOOPBACK = "127.0.0.1"
+NO_PROXY = ("NO_PROXY", "no_proxy")
 INHERITED = (
     *("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "JAVA_HOME"),
     *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "JAVA_TOOL_OPTIONS"),
@@ -62,6 +63,6 @@ def inherited(environment: Mapping[str, str], toolchain: Path) -> dict[str, str]
     """Return what services inherit: `INHERITED`, with the toolchain first on PATH and loopback past any proxy."""
     kept = {name: environment[name] for name in INHERITED if name in environment}
     kept["PATH"] = os.pathsep.join([str(toolchain / "venv" / "bin"), kept.get("PATH", os.defpath)])
-    for name in ("NO_PROXY", "no_proxy"):
-        kept[name] = ",".join(filter(None, [environment.get(name, ""), LOOPBACK, "localhost"]))
-    return kept
+    # Clients read either; a company's machine may have set one.
+    said = [host.strip() for name in NO_PROXY for host in environment.get(name, "").split(",") if host.strip()]
+    return kept | dict.fromkeys(NO_PROXY, ",".join(dict.fromkeys([*said, LOOPBACK, "localhost"])))

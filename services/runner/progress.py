@@ -33,7 +33,7 @@ class Lines:
         """Print a line."""
         sign = "✓" if done else "·"
         text = f"{time.monotonic() - self._since:6.1f} s {sign} {service:<20} {doing}"
-        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+        self._console.print(text, markup=False, highlight=False)
 
 
 class LiveList:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, computed_field
-from rich.markup import escape
-from rich.table import Table
+from rich.text import Text
+
+from services.stack.console import Grid
 
 State = Literal["healthy", "running", "completed", "starting", "unhealthy", "failed", "stopped"]
 RunnerName = Literal["compose", "process"]
@@ -83,23 +84,24 @@ def duration(seconds: float) -> str:
     return f"{whole} s"
 
 
-def table(stack: StackReport) -> Table:
+def table(stack: StackReport) -> Grid:
     """Return the stack as a table."""
-    shown = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("service", "state", "port"):
-        shown.add_column(column, no_wrap=True)
+    shown = Grid("service", "state", "port", bordered=False)
     for column in ("memory", "uptime", "restarts"):
-        shown.add_column(column, justify="right", no_wrap=True)
-    shown.add_column("")
+        shown.add_column(column, justify="right")
     for service in stack.services:
         colour = _COLOURS.get(service.state, "green")
         shown.add_row(
             service.name,
-            f"[{colour}]{service.state}[/]",
+            Text(service.state, colour),
             " ".join(map(str, service.ports)),
             f"{service.memory_bytes / MIB:,.0f} MiB" if service.memory_bytes else "",
             duration(service.uptime_seconds) if service.uptime_seconds is not None else "",
             str(service.restarts) if service.restarts else "",
-            escape(service.detail),
         )
     return shown
+
+
+def details(stack: StackReport) -> list[str]:
+    """Return a line for each service of which its row doesn't say all."""
+    return [f"{service.name}: {service.detail}" for service in stack.services if service.detail]

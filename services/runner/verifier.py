@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 if TYPE_CHECKING:
     from services.verify.explanation import Explanation
@@ -69,18 +69,18 @@ def table(known: Verified | str) -> Table:
     shown.add_column(style="bold", no_wrap=True)
     shown.add_column(overflow="fold")
     if isinstance(known, str):
-        shown.add_row("verifier", escape(f"not known: {known}"))
+        shown.add_row("verifier", Text(f"not known: {known}"))
         return shown
     verified = [state.verified.at for state in known.states if state.verified]
     since = f", each through {min(verified):%Y-%m-%d %H:%M:%S} UTC or later" if verified else ""
     shown.add_row("verifier", f"{len(verified)} of {len(known.states)} tables verified{since}")
     for state in known.states:
         if state.differences:
-            shown.add_row("  differs", escape(_differs(state)))
+            shown.add_row("  differs", Text(_differs(state)))
             for each in known.explained.get(state.table, ()):
-                shown.add_row("    because", escape(str(each)))
+                shown.add_row("    because", Text(str(each)))
         if state.not_compared:
-            shown.add_row("  not compared", escape(f"{state.table}: {state.not_compared}"))
+            shown.add_row("  not compared", Text(f"{state.table}: {state.not_compared}"))
     return shown
 
 

@@ -3,19 +3,15 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
 from services.shop.load import LoadSummary, OnRows
 from services.shop.summary import Progress as RunProgress
 from services.shop.summary import Summary
 from services.shop.workload import OnProgress
+from services.stack.console import Grid, err, out
 
 LINE_SECONDS = 10.0
-
-out = Console(highlight=False)
-err = Console(stderr=True, highlight=False)
 
 
 @contextmanager
@@ -55,9 +51,7 @@ def shopping(quiet: bool) -> Iterator[OnProgress]:
         nonlocal shown
         if progress.seconds - shown >= LINE_SECONDS:
             shown = progress.seconds
-            err.print(
-                f"{progress.seconds:.0f} s: {progress.transactions:,} transactions, {_words(progress)}", soft_wrap=True
-            )
+            err.print(f"{progress.seconds:.0f} s: {progress.transactions:,} transactions, {_words(progress)}")
 
     yield on_progress
 
@@ -68,7 +62,7 @@ def print_load(summary: LoadSummary, as_json: bool) -> None:
         print(summary.model_dump_json())
         return
     rows = ", ".join(f"{table} {count:,}" for table, count in summary.rows.items())
-    out.print(f"Loaded {summary.total:,} rows in {summary.seconds:.1f} s: {rows}.", soft_wrap=True)
+    out.print(f"Loaded {summary.total:,} rows in {summary.seconds:.1f} s: {rows}.")
 
 
 def print_summary(summary: Summary, as_json: bool) -> None:
@@ -76,7 +70,7 @@ def print_summary(summary: Summary, as_json: bool) -> None:
     if as_json:
         print(summary.model_dump_json())
         return
-    grid = Table("table", "insert", "update", "delete", title=f"Row changes of run {summary.run}", title_justify="left")
+    grid = Grid("table", "insert", "update", "delete", title=f"Row changes of run {summary.run}")
     for column in grid.columns[1:]:
         column.justify = "right"
     for table, changes in summary.changes.items():
@@ -85,8 +79,7 @@ def print_summary(summary: Summary, as_json: bool) -> None:
     left = "" if summary.complete else f", {(summary.planned or 0) - summary.transactions:,} of the plan left undone"
     out.print(
         f"{summary.transactions:,} transactions ({summary.abandoned:,} rolled back{left}), {summary.row_changes:,} row "
-        f"changes in {summary.seconds:.1f} s: {summary.rate:,.1f} transactions/s, {summary.late_share:.1%} late.",
-        soft_wrap=True,
+        f"changes in {summary.seconds:.1f} s: {summary.rate:,.1f} transactions/s, {summary.late_share:.1%} late."
     )
 
 

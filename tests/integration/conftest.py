@@ -6,13 +6,14 @@ from pathlib import Path
 import pytest
 
 from tests.integration.postgres import Server, postgres_server
-from tests.integration.stack import Stack
+from tests.integration.stack import DEAD_PROXY, Stack
 
 
 @pytest.fixture(scope="package")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     folder = tmp_path_factory.mktemp("lakehouse")
     running = Stack(Path(folder), "process")
+    running.proxies = DEAD_PROXY
     running.prepare()
     try:
         running.up()

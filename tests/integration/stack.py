@@ -10,10 +10,11 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, chdir, contextmanager
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import httpx
@@ -192,6 +193,11 @@ schema:
 }
 # Below the kernel's range for outgoing connections, or a probe of a port that nobody listens on yet could meet itself.
 PORT_RANGE = range(21_000, 32_000)
+# As on a company's machines, but nobody listens there: whatever goes to the stack's own servers this way fails.
+DEAD_PROXY = dict.fromkeys(
+    ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"), "http://127.0.0.1:9"
+)
+PAST_PROXIES = ("no_proxy", "NO_PROXY")
 
 
 class Stack:
@@ -203,6 +209,8 @@ class Stack:
     # Servers that live for some minutes, and whose load is small.
     server_java_options = QUICK_COMPILER
     publish_seconds: float = WAIT_SECONDS
+    # The environment's, for all that is started.
+    proxies: Mapping[str, str] = MappingProxyType({})
 
     def __init__(self, folder: Path, runner: str, *overlays: str) -> None:
         self.folder, self.runner = folder, runner
@@ -491,7 +499,9 @@ class Stack:
         return done.stdout
 
     def _environment(self) -> dict[str, str]:
-        return {**os.environ, "RUNNER": self.runner, "COLUMNS": "200", "COMPOSE_FILE": ":".join(self.files)}
+        # What this process has learnt to reach without a proxy, another one must learn by itself.
+        ours = {name: value for name, value in os.environ.items() if not (self.proxies and name in PAST_PROXIES)}
+        return {**ours, **self.proxies, "RUNNER": self.runner, "COLUMNS": "", "COMPOSE_FILE": ":".join(self.files)}
 
 
 @contextmanager

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import httpx
 import pytest
+import structlog
 import uvicorn
 from prometheus_client import CollectorRegistry
 from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixed
@@ -37,9 +38,8 @@ def endpoint(store: Store) -> Iterator[Endpoint]:
     registry = CollectorRegistry()
     counters = Counters(registry)
     registry.register(ChecksFound(store))
-    running = uvicorn.Server(
-        uvicorn.Config(create_app(store, KEY, counters, registry), host="127.0.0.1", port=0, log_level="warning")
-    )
+    app = create_app(store, KEY, counters, registry, structlog.stdlib.get_logger())
+    running = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="warning"))
     thread = threading.Thread(target=running.run)
     thread.start()
     try:

@@ -163,7 +163,7 @@ def test_services_inherit_little() -> None:
         "PATH": "/t/venv/bin:/bin",
         "TZ": "UTC",
         "NO_PROXY": "corp,127.0.0.1,localhost",
-        "no_proxy": "127.0.0.1,localhost",
+        "no_proxy": "corp,127.0.0.1,localhost",
     }
 
 
