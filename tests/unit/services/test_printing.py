@@ -56,11 +56,13 @@ from services.operations.maintain.requests import Answer
 from services.operations.resync.resync import ResyncReport, TableResync
 from services.runner import __main__ as runner
 from services.runner.report import ServiceReport, StackReport
+from services.runner.verifier import Verified
 from services.shop import __main__ as shop
 from services.shop import display as shop_display
 from services.shop.load import LoadSummary
 from services.shop.summary import Summary
 from services.stack.console import UNLIMITED, Grid, out
+from services.verify.explanation import Facts, explain
 from services.verify.ledger_proof import TableHistory
 from services.verify.report import Difference, Report, TableReport
 from services.verify.rounds import Finding, TableState, VerifiedPosition
@@ -87,6 +89,9 @@ SAID = {
     "lakehouse env": "for a shell to read, a line a setting",
     "lakehouse wait": "a sentence",
     "lakehouse dlq accept": "a sentence",
+    "lakehouse table give-up": "a sentence",
+    "lakehouse capture exclude": "a sentence",
+    "lakehouse capture include": "a sentence",
     "lakehouse docs": "a sentence",
     "lakehouse contract init": "a sentence",
     "runner down": "a sentence",
@@ -245,6 +250,7 @@ def summary() -> Summary:
 
 LOADED = LoadSummary(run=1, rows={LONG: 1_234_567}, seconds=12.3)
 HELD = {TOPIC: REASON}
+EXPLAINED = explain(TABLE, TOPIC, Facts(letters={"not_avro": 4_567}, held=REASON))
 DESCRIBED = [("table", LAKE_TABLE), ("layout", REASON), ("made of", f"{TOPIC} (topic of Kafka kafka://kafka:19092)")]
 SNAPSHOTS = [{"snapshot_id": str(SNAPSHOT), "committed_at": NOON, "operation": "overwrite", "batch": "12345",
               "offsets": '{"0": [1000000, 90071992547], "1": [7, 9]}'}]  # fmt: skip
@@ -267,8 +273,9 @@ CASES = [
          (*PROOF_VALUES, str(SNAPSHOT), "12A/FFB3C4D8", "456", "789", "21", "65,432", "123.4", f"public.{COLUMN}")),
     Case("lakehouse verify", "--ledger", lambda: main.print_histories(history()),
          (TABLE, "98,765", "2,222,333", "1,111,222", "33,344", "66,777", "12,121", "not whole", "whole", REASON)),
-    Case("lakehouse verify", "--continuous", lambda: continuous._print(states()),
-         (TABLE, "12A/FFB3C4D8", "2026-05-01 12:34:56", str(SNAPSHOT), "4711 differs", REASON, "public.orders")),
+    Case("lakehouse verify", "--continuous", lambda: continuous._print(states(), {TABLE: EXPLAINED}),
+         (TABLE, "4,567 open dead letters",
+          "12A/FFB3C4D8", "2026-05-01 12:34:56", str(SNAPSHOT), "4711 differs", REASON, "public.orders")),
     Case("lakehouse heal", "", lambda: out.print(f"{TABLE}: {REASON}"), (TABLE, REASON)),
     Case("lakehouse table list", "", lambda: tables._print(facts(), HELD), (*FACTS_VALUES, f"held: {TOPIC}", REASON)),
     Case("lakehouse table show", "", lambda: show._print(DESCRIBED, facts()[0], SNAPSHOTS, PROMISE, {"mail": "hash"}),
@@ -309,8 +316,10 @@ CASES = [
          (f"topic {TOPIC}", "98,765 records", "left", "2026-05-01 12:34", REASON)),
     Case("lakehouse audit", "", lambda: audit._print([ENTRY]),
          ("2026-05-01 12:34:56", "somebody.with.a.long.name@example.com", "discard", TOPIC, REASON, "98765")),
-    Case("runner status", "", lambda: runner._print_status(stack(), capture(), states()),
-         ("schema-registry", "unhealthy", "18081 28081 38081", "11,774 MiB", "3 d 4 h", "123", REASON,
+    Case("runner status", "", lambda: runner._print_status(
+        stack(), capture(), HELD, Verified(states(), {TABLE: EXPLAINED})),
+         (TOPIC, "4,567 open dead letters",
+          "schema-registry", "unhealthy", "18081 28081 38081", "11,774 MiB", "3 d 4 h", "123", REASON,
           "object-store-init", "FAILED", "3 of 5", "1,177.4", TABLE, "public.orders")),
     Case("runner up", "", lambda: runner._print_up(list(stack().services), 61.2),
          ("61.2 s", "schema-registry", "127.0.0.1:18081", "127.0.0.1:38081")),
