@@ -5,6 +5,7 @@ import io.debezium.spi.converter.CustomConverter;
 import io.debezium.spi.converter.RelationalColumn;
 import io.debezium.time.Date;
 import io.debezium.time.Interval;
+import io.debezium.time.MicroTime;
 import java.math.BigDecimal;
 import java.math.MathContext;
 import java.sql.SQLException;
@@ -26,7 +27,7 @@ import org.postgresql.util.PGobject;
 
 /**
  * Values that Debezium (3.7) alters, leaves out, or has as records: dates before Christ when they are read again, dates
- * in arrays, vectors of system catalogs, geometric types, and arrays of types that it doesn't know. In the form that
+ * and the end of a day in arrays, vectors of system catalogs, geometric types, and arrays of types that it doesn't know. In the form that
  * alone-standing values of the type have, and otherwise as PostgreSQL prints them. See infra/decisions/064.
  *
  * <p>Setting {@code placeholder}: what stands for a value that PostgreSQL left out of the log.
@@ -34,6 +35,7 @@ import org.postgresql.util.PGobject;
 public final class PostgresValues implements CustomConverter<SchemaBuilder, RelationalColumn> {
     private static final int DATE = 1082;
     private static final int DATES = 1182;
+    private static final int TIMES = 1183;
     private static final int INT2VECTOR = 22;
     private static final int OIDVECTOR = 30;
     private static final int BOXES = 1020;
@@ -42,9 +44,9 @@ public final class PostgresValues implements CustomConverter<SchemaBuilder, Rela
     // point, lseg, path, box, polygon, line, circle
     private static final Set<Integer> GEOMETRIC = Set.of(600, 601, 602, 603, 604, 628, 718);
     // Arrays that Debezium reads as they are: bool, bytea, "char", int2, int4, text, bpchar, varchar, int8, float4,
-    // float8, oid, macaddr, inet, cidr, timestamp, time, timestamptz, timetz, uuid, json, jsonb, macaddr8, ranges.
+    // float8, oid, macaddr, inet, cidr, timestamp, timestamptz, timetz, uuid, json, jsonb, macaddr8, ranges.
     private static final Set<Integer> READ_RIGHT = Set.of(
-            1000, 1001, 1002, 1005, 1007, 1009, 1014, 1015, 1016, 1021, 1022, 1028, 1040, 1041, 651, 1115, 1183, 1185,
+            1000, 1001, 1002, 1005, 1007, 1009, 1014, 1015, 1016, 1021, 1022, 1028, 1040, 1041, 651, 1115, 1185,
             1270, 2951, 199, 3807, 775, 3905, 3907, 3909, 3911, 3913, 3927);
     // Arrays of extensions' types that have forms of their own.
     private static final Set<String> OWN_FORM = Set.of("_hstore", "_geometry", "_geography");
@@ -69,6 +71,10 @@ public final class PostgresValues implements CustomConverter<SchemaBuilder, Rela
             registration.register(
                     SchemaBuilder.array(Date.builder().optional().build()),
                     value -> list(value, ',', PostgresValues::epochDay, character -> character));
+        } else if (type == TIMES) {
+            registration.register(
+                    SchemaBuilder.array(MicroTime.builder().optional().build()),
+                    value -> list(value, ',', PostgresValues::microseconds, character -> (long) character));
         } else if (type == INT2VECTOR) {
             registration.register(
                     SchemaBuilder.array(Schema.OPTIONAL_INT16_SCHEMA), value -> vector(value, Short::valueOf));
@@ -133,6 +139,13 @@ public final class PostgresValues implements CustomConverter<SchemaBuilder, Rela
 
     private static Integer inRange(long day) {
         return (int) Math.max(Integer.MIN_VALUE, Math.min(Integer.MAX_VALUE, day));
+    }
+
+    /** Microseconds since midnight, of which a day's end has a day's. */
+    private static Long microseconds(String text) {
+        String[] parts = text.split(":");
+        BigDecimal seconds = new BigDecimal(parts[2]).movePointRight(6);
+        return (Long.parseLong(parts[0]) * 60 + Long.parseLong(parts[1])) * 60_000_000 + seconds.longValueExact();
     }
 
     private static String interval(String text) {
