@@ -120,6 +120,29 @@ def _install_classes(layout: Layout, log: Path) -> None:
     fresh.replace(_classes(layout))
 
 
+def _converter(layout: Layout) -> Path:
+    return layout.toolchain / "jars" / "connect-plugins" / "debezium-connector-postgres" / "lakehouse-connect.jar"
+
+
+def _converter_sources(layout: Layout) -> list[Path]:
+    return sorted((layout.root / "infra" / "connect" / "java").rglob("*.java"))
+
+
+def _install_converter(layout: Layout, log: Path) -> None:
+    jars = [_converter(layout).parent, layout.toolchain / "jars" / "kafka"]
+    with scratch(layout.toolchain) as classes:
+        path = ":".join(f"{folder}/*" for folder in jars)
+        command: list[str | Path] = ["javac", "--release", "17", "-Xlint:all,-classfile", "-proc:none", "-d", classes]
+        advice = "It comes with a JDK, where a JRE hasn't got it: install JDK 17 or 21."
+        run([*command, "-cp", path, *_converter_sources(layout)], log, advice=advice)
+        fresh = classes / "converter.jar"
+        with zipfile.ZipFile(fresh, "w") as jar:
+            for file in sorted(classes.rglob("*.class")):
+                jar.write(file, file.relative_to(classes))
+        # Beside the plugin's own jars, whose classes it uses.
+        fresh.replace(_converter(layout))
+
+
 COMPONENTS: Mapping[str, Component] = {
     "uv": Component(
         "uv, which installs Python packages",
@@ -171,6 +194,13 @@ COMPONENTS: Mapping[str, Component] = {
     ),
     "kafka": _jars("kafka", "Apache Kafka", _as_they_are),
     "connect": _jars("connect", "Debezium and the Avro converter", _plugin, folder="connect-plugins"),
+    "converter": Component(
+        "The connector's converter of values",
+        _converter,
+        lambda layout: ["1", *_converter_sources(layout)],
+        _install_converter,
+        needs=("kafka", "connect"),
+    ),
     "schema-registry": _jars("schema-registry", "Apicurio Registry", _archive),
     "catalog": _jars("catalog", "Iceberg REST catalog", _as_they_are),
     "spark": _jars("spark", "Jars for Spark", _as_they_are),
@@ -202,7 +232,7 @@ IMAGES: Mapping[str, tuple[str, ...]] = {
     "object-store": ("object-store",),
     "kafka": ("kafka",),
     "schema-registry": ("schema-registry",),
-    "connect": ("kafka", "connect"),
+    "connect": ("kafka", "connect", "converter"),
     "catalog": ("catalog",),
     "lakehouse": ("python", "project", "spark"),
 }

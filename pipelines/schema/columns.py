@@ -29,13 +29,19 @@ class SourceColumn:
 
 @dataclass(frozen=True)
 class TableShape:
-    """A captured table as one version of its events' schema describes it."""
+    """A captured table as one version of its events' schema describes it.
+
+    ``left_out``: columns that the lake has no type for, each with why. ``unexplained``: columns of which only the
+    source's schema log tells what their values are, with their declared types.
+    """
 
     topic: str
     schema_name: str
     table_name: str
     columns: tuple[SourceColumn, ...]
     namespace: str
+    left_out: tuple[tuple[str, str], ...] = ()
+    unexplained: tuple[tuple[str, str], ...] = ()
 
     @cached_property
     def column_names(self) -> tuple[str, ...]:

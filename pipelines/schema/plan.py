@@ -183,12 +183,13 @@ def _type(
 
     None: nothing here knows the type, and the column waits for its first event.
     """
-    kind = (attribute.type, attribute.modifier)
+    kind = attribute.kind
     same = seen.by_number.get(attribute.number) if seen else None
-    if shape and same and (same.type, same.modifier) == kind:
-        return next(column.type for column in shape.columns if column.name == same.name)
+    if shape and same and same.kind == kind:
+        # A column that the events haven't got is one that the lake has no type for.
+        return next((column.type for column in shape.columns if column.name == same.name), None)
     before = applied.version.by_number.get(attribute.number) if applied and applied.version else None
-    if applied and applied.attributes and before and (before.type, before.modifier) == kind:
+    if applied and applied.attributes and before and before.kind == kind:
         name = applied.attributes.get(attribute.number, "")
         if name in applied.types:
             return plain_type(applied.types[name])

@@ -31,7 +31,8 @@ class Attribute:
 
     ``number``: what the source numbers the column by, which stays when the name changes. ``type``, ``modifier``,
     ``declared``: its type in the source's words. ``missing``: what rows from before the column show in it; None: null,
-    or nobody knows. ``lake_type``: its type in the lake by what the source says; None: only its events tell.
+    or nobody knows. ``lake_type``: its type in the lake by what the source says; None: only its events tell. ``base``:
+    the type that its values are of, where ``type`` doesn't say it.
     """
 
     number: int
@@ -41,6 +42,12 @@ class Attribute:
     declared: str
     missing: Default | None = None
     lake_type: LakeType | None = field(default=None, compare=False)
+    base: str | None = field(default=None, compare=False)
+
+    @property
+    def kind(self) -> tuple[str, int, str | None]:
+        """What is equal where values are of one type in the source."""
+        return self.type, self.modifier, self.base
 
 
 @dataclass(frozen=True)
@@ -121,6 +128,11 @@ class TableVersions:
             if v.log_position < version.log_position or (included and v.log_position == version.log_position)
         )
         return TableVersions(versions, self.replaced_at)
+
+    @property
+    def bases(self) -> tuple[tuple[str, str], ...]:
+        """Types whose names don't say what their values are of, with the types that they are of."""
+        return tuple(sorted({(c.type, c.base) for v in self.versions for c in v.columns if c.base is not None}))
 
     def first_with(self, number: int) -> Version | None:
         """Return the first version that has the column."""

@@ -127,6 +127,6 @@ def _warning(slot: SlotState | None, beyond_mib: int) -> str | None:
 
 
 def _words(table: TableCapture) -> str:
-    if table.reason is None or table.mode is Mode.WHOLE_ROWS:
-        return table.mode.value
-    return f"{table.mode.value}: {table.reason}"
+    reason = None if table.mode is Mode.WHOLE_ROWS else table.reason
+    said = "; ".join(filter(None, (reason, table.without)))
+    return f"{table.mode.value}: {said}" if said else table.mode.value

@@ -55,12 +55,13 @@ class ComparedColumn:
             items = f"from_json({text}, '[\"VARCHAR\"]')"
             if self.kind == "BLOB[]":
                 return f"list_transform({items}, lambda item: unhex(substr(item, 3)))"
+            if self.kind.startswith(("DATE", "TIMESTAMP")):
+                items = f"list_transform({items}, lambda item: {_christian('item')})"
             return items if self.kind == "VARCHAR[]" else f"TRY_CAST({items} AS {self.kind})"
         if self.kind == "BLOB":
-            return f"unhex({text})" if self.source.base == "bytea" else f"encode({text})"
+            return f"unhex({text})"
         if self.kind.startswith(("DATE", "TIMESTAMP")):
-            before_christ = f"regexp_replace({text}, '^(\\S+)(.*) BC$', '\\1 (BC)\\2')"
-            text = f"CASE WHEN ends_with({text}, ' BC') THEN {before_christ} ELSE {text} END"
+            text = _christian(text)
         return text if self.kind == "VARCHAR" else f"TRY_CAST({text} AS {self.kind})"
 
     def unfit(self, text: str) -> str | None:
@@ -130,13 +131,12 @@ def plan(
             skipped[column.name] = "excluded from capture by hand"
         elif lake is None and column.generated:
             skipped[column.name] = "generated in the source, and PostgreSQL doesn't publish generated columns"
+        elif lake is None and column.left_out is not None:
+            skipped[column.name] = f"not in the lake: {column.left_out}"
         elif lake is None:
             problems.append(f"column {column.name} is missing in the lake")
-        elif kind is None and lake != "BLOB":
-            skipped[column.name] = f"no exact comparison for the type {column.declared}"
         elif kind is None:
-            # The connector sends the bytes of what PostgreSQL prints of a type that it doesn't know.
-            compared.append(ComparedColumn(column, "BLOB", lake))
+            skipped[column.name] = f"no exact comparison for the type {column.declared}"
         elif kind.startswith("DECIMAL") and lake == "VARCHAR":
             # A domain over a numeric is text.
             compared.append(ComparedColumn(column, lake, lake))
@@ -153,6 +153,12 @@ def plan(
     if table.key != key and sorted(table.key) != sorted(key):
         problems.append(f"the key is {_names(table.key)} in the source and {_names(key)} in the lake")
     return Plan(tuple(compared), skipped, tuple(problems))
+
+
+def _christian(text: str) -> str:
+    """Return DuckDB's expression for a date's or timestamp's text as DuckDB reads it: the era before the time."""
+    before_christ = f"regexp_replace({text}, '^(\\S+)(.*) BC$', '\\1 (BC)\\2')"
+    return f"CASE WHEN ends_with({text}, ' BC') THEN {before_christ} ELSE {text} END"
 
 
 def _nulling(contract: Contract | None, column: TableColumn) -> Column | None:

@@ -19,11 +19,15 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True)
 class TableCapture:
-    """What becomes of one table. ``reason`` says why it is left out, or what is unusual about it."""
+    """What becomes of one table.
+
+    ``reason`` says why it is left out, or what is unusual about it; ``without``, which columns of it are.
+    """
 
     name: str
     mode: Mode
     reason: str | None = None
+    without: str | None = None
 
 
 @dataclass(frozen=True)

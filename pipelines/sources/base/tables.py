@@ -22,8 +22,8 @@ class TableColumn:
     """A column of a table.
 
     ``declared``: its type as in its DDL; ``base``: the source's name for that type, of the elements if ``is_array``.
-    ``duckdb_type``: the DuckDB type that holds every finite value of it exactly; None: there is none. ``excluded``: a
-    person has excluded it from capture.
+    ``duckdb_type``: the DuckDB type that holds every finite value of it exactly; None: there is none. ``left_out``: why
+    it can't be in the lake; None: it can. ``excluded``: a person has excluded it from capture.
     """
 
     name: str
@@ -33,6 +33,7 @@ class TableColumn:
     is_array: bool = False
     is_enum: bool = False
     generated: bool = False
+    left_out: str | None = None
     excluded: bool = False
 
 

@@ -5,9 +5,10 @@ from functools import lru_cache
 from typing import Any
 
 from pipelines.schema.columns import SHAPES, SourceColumn, TableShape
+from pipelines.schema.lake_types import UnsupportedType
 from pipelines.sources.debezium.dialect import Dialect
-from pipelines.sources.debezium.names import ESCAPED_UNDERSCORE, column_name
-from pipelines.sources.debezium.types import lake_type
+from pipelines.sources.debezium.names import ESCAPED_UNDERSCORE, column_name, row_of
+from pipelines.sources.debezium.types import lake_type, needs_log
 
 
 class NotAChangeEvent(ValueError):
@@ -15,13 +16,18 @@ class NotAChangeEvent(ValueError):
 
 
 @lru_cache(maxsize=SHAPES)
-def table_shape(topic: str, table: tuple[str, str], writer_schema: str, dialect: Dialect) -> TableShape:
-    """Return the table described by the value schema of an event on ``topic``.
+def table_shape(
+    topic: str,
+    table: tuple[str, str],
+    writer_schema: str,
+    dialect: Dialect,
+    bases: tuple[tuple[str, str], ...] = (),
+) -> TableShape:
+    """Return the table described by the value schema of an event on ``topic``, without what the lake can't hold.
 
-    ``table``: schema and name of the table that the topic is of.
-
-    Raises NotAChangeEvent when the schema belongs to something else, and UnsupportedType for a column that the lake
-    can't hold; both name what they met.
+    ``table``: schema and name of the table that the topic is of. ``bases``: what values of some declared types are of,
+    by the source's schema log. Raises NotAChangeEvent, which names what it met, when the schema belongs to something
+    else.
     """
     schema = json.loads(writer_schema)
     if not isinstance(schema, dict):
@@ -31,12 +37,17 @@ def table_shape(topic: str, table: tuple[str, str], writer_schema: str, dialect:
     # The connector has no dash in the names of schemas.
     if named != f"{topic.replace('-', '_')}.Envelope" or not {"before", "after", "op", "source"} <= fields.keys():
         raise NotAChangeEvent(f"its schema is {schema.get('connect.name') or schema.get('name')}, not {topic}.Envelope")
-    row = next(branch for branch in fields["before"] if isinstance(branch, dict))
-    columns = tuple(
-        SourceColumn(column_name(f), f["type"], lake_type(f["type"], dialect), f.get("default") is not None, f["name"])
-        for f in row["fields"]
-    )
-    return TableShape(topic, *table, columns, schema["namespace"])
+    columns, left_out, unexplained, known = [], [], [], dict(bases)
+    for field in row_of(schema):
+        name, avro = column_name(field), field["type"]
+        try:
+            kind = lake_type(avro, dialect, known)
+        except UnsupportedType as error:
+            left_out.append((name, str(error)))
+        else:
+            columns.append(SourceColumn(name, avro, kind, field.get("default") is not None, field["name"]))
+            unexplained += [(name, declared) for declared in needs_log(avro, dialect)]
+    return TableShape(topic, *table, tuple(columns), schema["namespace"], tuple(left_out), tuple(unexplained))
 
 
 def key_fields(key_schema: str) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame
 from pipelines.kafka.profile import TopicProfile
 from pipelines.kafka.registry import SchemaLookup
 from pipelines.schema.columns import TableShape
+from pipelines.schema.versions import TableVersions
 from pipelines.sources.base.source import SchemaLog, Schemas, TableName
 from pipelines.sources.debezium import decode, schemas
 from pipelines.sources.debezium.dialect import Dialect
@@ -56,7 +57,17 @@ class DebeziumStream:
 
     def schemas(self, profile: TopicProfile, table: TableName) -> Schemas:
         """Return the schemas of the ids that ``profile`` has, of events of ``table``. Raises RetryBatch."""
-        return schemas.look_up(self.registry, profile, table, self.dialect)
+
+        def found(versions: TableVersions) -> Schemas:
+            bases = tuple((name.upper(), base.upper()) for name, base in versions.bases)
+            return schemas.look_up(self.registry, profile, table, self.dialect, bases)
+
+        def is_explained(versions: TableVersions) -> bool:
+            unexplained = {column for shape, _ in found(versions).written for column in shape.unexplained}
+            return unexplained <= {(c.name, c.type.upper()) for v in versions.versions for c in v.columns}
+
+        known = self.schema_log.table(*table)
+        return found(known if is_explained(known) else self.schema_log.explained(*table, is_explained))
 
     def decode(
         self,

@@ -5,6 +5,7 @@ every type named here; a type that isn't named raises :class:`UnsupportedType`, 
 the connectors' documentation, "Data type mappings".
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -69,26 +70,47 @@ PRIMITIVE = {
 }
 
 
-def lake_type(avro: Any, dialect: Dialect) -> LakeType:
-    """Return the lake's type for the Avro schema of one column. Raises UnsupportedType, naming what it met."""
+NO_BASES: Mapping[str, str] = {}
+
+
+def lake_type(avro: Any, dialect: Dialect, bases: Mapping[str, str] = NO_BASES) -> LakeType:
+    """Return the lake's type for the Avro schema of one column. Raises UnsupportedType, naming what it met.
+
+    ``bases``: declared types to the types that their values are of, by the source's schema log.
+    """
+    source_type = _source_type(avro, bases)
+    kind = _branch(avro)
+    without_null = isinstance(kind, dict) and kind.get("type") == "array" and "null" not in kind["items"]
+    return replace(_lake_type(avro, source_type, dialect), lost=dialect.lost(source_type, without_null))
+
+
+def needs_log(avro: Any, dialect: Dialect) -> list[str]:
+    """Return the declared type of a column, if only the source's schema log tells what its values are."""
+    source_type = _source_type(avro, NO_BASES)
+    return [] if dialect.explained(_base(_element(avro)), source_type) else [source_type]
+
+
+def _source_type(avro: Any, bases: Mapping[str, str]) -> str:
+    branch = _branch(avro)
+    declared = str(branch.get("connect.parameters", {}).get(SOURCE_TYPE, "")) if isinstance(branch, dict) else ""
+    # Without the schema that a type is in, if the connector names that.
+    declared = declared.rpartition(".")[2].strip('"')
+    return bases.get(declared, declared)
+
+
+def _lake_type(avro: Any, source_type: str, dialect: Dialect) -> LakeType:
     if isinstance(avro, list):
         branches = [branch for branch in avro if branch != "null"]
         if len(branches) != 1:
             raise UnsupportedType(f"a union of {len(branches)} types")
-        return lake_type(branches[0], dialect)
+        (avro,) = branches
     if isinstance(avro, str):
         avro = {"type": avro}
-    source_type = avro.get("connect.parameters", {}).get(SOURCE_TYPE, "")
-    without_null = avro.get("type") == "array" and "null" not in avro["items"]
-    return replace(_lake_type(avro, source_type, dialect), lost=dialect.lost(source_type, without_null))
-
-
-def _lake_type(avro: dict[str, Any], source_type: str, dialect: Dialect) -> LakeType:
     kind, semantic = avro.get("type"), avro.get("connect.name")
     if avro.get("logicalType") == "decimal":
         return _decimal(int(avro["precision"]), int(avro.get("scale", 0)))
     if kind == "array":
-        return list_of(lake_type(avro["items"], dialect))
+        return list_of(_lake_type(avro["items"], dialect.element_type(source_type), dialect))
     if semantic in SEMANTIC:
         return SEMANTIC[semantic]
     declared = dialect.declared_type(kind, source_type, avro.get("connect.parameters", {}))
@@ -108,10 +130,14 @@ def _decimal(precision: int, scale: int) -> LakeType:
 def list_of(element: LakeType) -> LakeType:
     """Return the type of a list of these elements."""
 
+    def convert_item(item: Column) -> Column:
+        # Spark asks a function for its name, which not everything that converts has.
+        return element.convert(item)
+
     def convert(value: Column) -> Column:
         if element.convert is unchanged:
             return value
-        items = F.transform(value, element.convert)
+        items = F.transform(value, convert_item)
         converted = F.size(F.filter(items, lambda item: item.isNotNull()))
         # A list of which an element doesn't fit doesn't fit either.
         return F.when(converted == F.size(F.filter(value, lambda item: item.isNotNull())), items)
@@ -152,6 +178,11 @@ def _placeholder_list(element: str, placeholder: str) -> Column:
 
 def _branch(avro: Any) -> Any:
     return next(branch for branch in avro if branch != "null") if isinstance(avro, list) else avro
+
+
+def _element(avro: Any) -> Any:
+    """Return the schema of an array's elements, or of a value that is no array."""
+    return _items(avro) if _base(avro) == "array" else avro
 
 
 def _items(avro: Any) -> Any:

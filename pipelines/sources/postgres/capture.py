@@ -184,6 +184,10 @@ def connector_config(capture: Capture) -> dict[str, str]:
         "openlineage.integration.config.file.path": "${env:LINEAGE_CONFIG}",
         "openlineage.integration.job.namespace": JOB_NAMESPACE,
         "unavailable.value.placeholder": capture.unavailable_value,
+        # What Debezium's own conversion loses of values (infra/connect/java, decision 064).
+        "converters": "values",
+        "values.type": "lakehouse.connect.PostgresValues",
+        "values.placeholder": capture.unavailable_value,
     }
     config["table.exclude.list"] = ",".join(map(_pattern, sorted({*capture.left_out, *UNREAD_TABLES})))
     if capture.excluded:

@@ -9,6 +9,7 @@ from pipelines.sources.base.capture import Exclusion, LeftOut, Mode, SlotState, 
 from pipelines.sources.debezium.names import need_escapes, why_unusable
 from pipelines.sources.postgres.capture import PUBLICATION, ROLE, SLOT
 from pipelines.sources.postgres.exclusions import exclusions
+from pipelines.sources.postgres.types import NO_TYPE
 
 
 @dataclass(frozen=True)
@@ -16,7 +17,7 @@ class TableState:
     """One table of a captured schema, as the catalog has it.
 
     ``false_key`` names an index that Debezium takes for the key of a table without a primary key, though several rows
-    may share it; ``true_key`` one that is a key.
+    may share it; ``true_key`` one that is a key. ``unheld``: columns, with their types, that the lake has no type for.
     """
 
     schema: str
@@ -31,6 +32,7 @@ class TableState:
     true_key: str | None = None
     false_key: str | None = None
     generated: tuple[str, ...] = ()
+    unheld: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -64,13 +66,20 @@ def classify(state: TableState, misnamed: Mapping[str, str]) -> TableCapture:
         return TableCapture(state.name, Mode.LEFT_OUT, reason)
     if not state.has_primary_key and state.true_key is None:
         if state.identity == "f":
-            return TableCapture(state.name, Mode.WHOLE_ROWS, "it has no primary key")
+            return TableCapture(state.name, Mode.WHOLE_ROWS, "it has no primary key", _unheld(state))
         # Nothing else can come: a change that PostgreSQL accepts has the old row.
         why = "it has no primary key and no replica identity, so PostgreSQL refuses its updates and deletes"
-        return TableCapture(state.name, Mode.INSERTS_ONLY, f"{why} (ALTER TABLE {state.name} REPLICA IDENTITY FULL)")
+        why = f"{why} (ALTER TABLE {state.name} REPLICA IDENTITY FULL)"
+        return TableCapture(state.name, Mode.INSERTS_ONLY, why, _unheld(state))
     full = "REPLICA IDENTITY FULL" if state.identity == "f" else None
     key = None if state.has_primary_key else f"its key is the unique index {state.true_key}"
-    return TableCapture(state.name, Mode.KEYED, "; ".join(filter(None, (key, full))) or None)
+    return TableCapture(state.name, Mode.KEYED, "; ".join(filter(None, (key, full))) or None, _unheld(state))
+
+
+def _unheld(state: TableState) -> str | None:
+    """Return what of a table isn't in the lake."""
+    columns = ", ".join(state.unheld)
+    return f"without {columns}, which the lake has no type for" if columns else None
 
 
 def left_out(
@@ -132,7 +141,9 @@ SELECT n.nspname, c.relname, c.relkind::text, c.relpersistence = 'u', c.relispar
        EXISTS (SELECT FROM pg_roles WHERE rolname = %(role)s) AND has_table_privilege(%(role)s::name, c.oid, 'SELECT'),
        CASE WHEN taken.sound THEN taken.name END, CASE WHEN NOT taken.sound THEN taken.name END,
        ARRAY(SELECT a.attname::text FROM pg_attribute a
-             WHERE a.attrelid = c.oid AND a.attgenerated <> '' AND NOT a.attisdropped ORDER BY a.attnum)
+             WHERE a.attrelid = c.oid AND a.attgenerated <> '' AND NOT a.attisdropped ORDER BY a.attnum),
+       ARRAY(SELECT a.attname || ' (' || t.typname || ')' FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
+             WHERE a.attrelid = c.oid AND t.typname = ANY (%(no_type)s) AND NOT a.attisdropped ORDER BY a.attnum)
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 LEFT JOIN LATERAL (
   SELECT x.relname::text AS name,
@@ -148,8 +159,9 @@ ORDER BY 1, 2"""
 
 def read_states(connection: psycopg.Connection, schemas: Sequence[str]) -> list[TableState]:
     """Return the tables of these schemas, partitions among them. Any role that may connect can read this."""
-    found = connection.execute(_STATES, {"publication": PUBLICATION, "role": ROLE, "schemas": list(schemas)}).fetchall()
-    return [TableState(*(*columns, tuple(generated))) for *columns, generated in found]
+    asked = {"publication": PUBLICATION, "role": ROLE, "schemas": list(schemas), "no_type": list(NO_TYPE)}
+    found = connection.execute(_STATES, asked).fetchall()
+    return [TableState(*(*columns, tuple(generated), tuple(unheld))) for *columns, generated, unheld in found]
 
 
 _NAMES = """
@@ -191,7 +203,7 @@ def without_columns(table: TableCapture, exclusions: Sequence[Exclusion]) -> Tab
     missing = [f"without {e.column}, {by_hand(e)}" for e in exclusions if e.table == table.name and e.column]
     if table.mode is Mode.LEFT_OUT or not missing:
         return table
-    return replace(table, reason="; ".join(filter(None, (table.reason, *missing))))
+    return replace(table, without="; ".join(filter(None, (table.without, *missing))))
 
 
 def why_left_out(captures: Sequence[TableCapture]) -> dict[str, str]:

@@ -9,6 +9,9 @@ from pipelines.sources.base.database import SourceAddress
 _OWN = {
     "statement_timeout": "0", "lock_timeout": "0", "idle_in_transaction_session_timeout": "0",
     "default_transaction_isolation": "read\\ committed", "default_transaction_read_only": "off",
+    # The driver reads times in no other style.
+    "datestyle": "ISO", "intervalstyle": "postgres", "timezone": "UTC", "bytea_output": "hex",
+    "extra_float_digits": "1",
 }  # fmt: skip
 _OPTIONS = " ".join(f"-c {name}={value}" for name, value in _OWN.items())
 

@@ -5,7 +5,7 @@ from pyspark.sql import functions as F
 
 from pipelines.sources.debezium.dialect import Dialect
 from pipelines.sources.postgres.lost import lost
-from pipelines.sources.postgres.types import declared_type
+from pipelines.sources.postgres.types import declared_type, element_type, is_explained
 
 
 def log_position() -> Column:
@@ -31,5 +31,7 @@ POSTGRES = Dialect(
     log_position=log_position,
     table=table,
     declared_type=declared_type,
+    element_type=element_type,
+    explained=is_explained,
     lost=lost,
 )  # fmt: skip

@@ -6,7 +6,6 @@ from typing import Any
 
 from pipelines.sources.debezium.names import SOURCE_LENGTH, SOURCE_SCALE
 from pipelines.sources.debezium.values import Convert, neutral
-from pipelines.sources.postgres.lost import PRINTED
 
 
 class PostgresEvents:
@@ -51,5 +50,4 @@ _BY_SOURCE_TYPE: dict[str, Convert] = {
     "NUMERIC": lambda text, source: _number(text, int(source.get(SOURCE_SCALE, 0))),
     "BIT": lambda octets, source: _bits(octets, int(source[SOURCE_LENGTH])),
     "VARBIT": lambda octets, _: _bits(octets, 0),
-    **dict.fromkeys(PRINTED, lambda octets, _: octets.decode()),
 }

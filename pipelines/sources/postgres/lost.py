@@ -5,15 +5,7 @@ _LOST = {
     "VARBIT": "leading zeros",
     "TIMETZ": "the offset: the time is that in UTC",
     "_TIMETZ": f"the offsets: times are those in UTC; {UNBOUNDED}",
-    "_NUMERIC": f"the whole array where it has a NaN or an infinity; {UNBOUNDED}",
-    "_BIT": "everything",
-    "_VARBIT": "everything",
 }
-# What PostgreSQL prints of a value, as bytes: the connector doesn't know these types.
-PRINTED = {
-    "INT4MULTIRANGE", "INT8MULTIRANGE", "NUMMULTIRANGE", "DATEMULTIRANGE", "TSMULTIRANGE", "TSTZMULTIRANGE",
-    "TSQUERY", "PG_LSN", "JSONPATH", "XID", "XID8", "REGCLASS", "REGPROC", "REGTYPE",
-}  # fmt: skip
 
 
 def lost(source_type: str, without_null: bool = False) -> str | None:

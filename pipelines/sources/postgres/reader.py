@@ -15,22 +15,19 @@ from psycopg import sql
 
 from pipelines.sources.base.tables import SourceTable, TableColumn
 from pipelines.sources.postgres.exclusions import exclusions
-from pipelines.sources.postgres.lost import PRINTED
 from pipelines.sources.postgres.snapshot import Snapshot
+from pipelines.sources.postgres.types import why_left_out
 
 BLOCK_BYTES = 16 << 20
 EVERY_ROW = sql.SQL("true")
 
-_TEXT = ("text", "varchar", "bpchar", "name", "citext", "json", "jsonb", "xml", "inet", "cidr", "macaddr", "macaddr8",
-         "varbit", "hstore", "int4range", "int8range", "numrange", "daterange", "tsrange", "tstzrange", "tsvector",
-         "ltree", "char", "money", *(name.lower() for name in PRINTED))  # fmt: skip
+# Whatever isn't here is text: as PostgreSQL prints it, or as it is rendered.
 DUCKDB_TYPES = {
     "int2": "INTEGER", "int4": "INTEGER", "int8": "BIGINT", "oid": "BIGINT", "bool": "BOOLEAN",
     "float4": "FLOAT", "float8": "DOUBLE", "uuid": "UUID", "bytea": "BLOB", "date": "DATE",
-    "timestamp": "TIMESTAMP", "timestamptz": "TIMESTAMP WITH TIME ZONE", "time": "VARCHAR",
-    "timetz": "VARCHAR", "interval": "VARCHAR",
-    **dict.fromkeys(_TEXT, "VARCHAR"),
+    "timestamp": "TIMESTAMP", "timestamptz": "TIMESTAMP WITH TIME ZONE",
 }  # fmt: skip
+_NOT_COMPARED = {"vector", "halfvec"}
 
 # Where it isn't what PostgreSQL prints.
 _RENDERED: dict[str, LiteralString] = {
@@ -45,8 +42,8 @@ _RENDERED: dict[str, LiteralString] = {
 
 _SESSION = (
     "SET TIME ZONE 'UTC'", "SET datestyle = 'ISO, YMD'", "SET extra_float_digits = 1", "SET bytea_output = 'hex'",
-    "SET intervalstyle = 'iso_8601'", "SET client_encoding = 'UTF8'", "SET statement_timeout = 0",
-    "SET idle_in_transaction_session_timeout = 0",
+    "SET intervalstyle = 'postgres'", "SET lc_monetary = 'C'", "SET client_encoding = 'UTF8'",
+    "SET statement_timeout = 0", "SET idle_in_transaction_session_timeout = 0",
 )  # fmt: skip
 
 _TABLES = """
@@ -102,19 +99,26 @@ def table_column(
 ) -> TableColumn:
     """Return a column, from what the catalog says of it and of its type; of an array, of its elements' type."""
     kind = _duckdb_type(base, is_array, is_enum, typmod)
-    return TableColumn(name, declared, base, kind, is_array, is_enum, generated)
+    return TableColumn(name, declared, base, kind, is_array, is_enum, generated, why_left_out(base))
 
 
 def rendered(column: TableColumn) -> sql.Composable:
     """Return the SQL that gives a column as canonical text."""
     name = sql.Identifier(column.name)
+    if column.is_array and column.base in _RENDERED and column.base != "bytea":
+        # The elements of a list of lists are as PostgreSQL prints them: the lake can't hold any.
+        return sql.SQL(
+            "CASE WHEN array_ndims({0}) > 1 THEN to_json({0}::text[]) WHEN {0} IS NOT NULL THEN"
+            " coalesce((SELECT json_agg(({1})::text ORDER BY place)"
+            " FROM unnest({0}) WITH ORDINALITY AS e (element, place)), '[]') END"
+        ).format(name, sql.SQL(_RENDERED[column.base]).format(sql.Identifier("element")))
     if column.is_array:
         return sql.SQL("to_json({}::text[])").format(name)
     return sql.SQL(_RENDERED.get(column.base, "{0}")).format(name)
 
 
 def prepare(connection: psycopg.Connection) -> None:
-    """Make the session render values canonically: UTC, ISO dates, shortest exact floats."""
+    """Make the session render values canonically, as the connector's does: UTC, ISO dates, shortest exact floats."""
     for statement in _SESSION:
         connection.execute(statement.encode())
 
@@ -252,12 +256,12 @@ def table_name(table: SourceTable) -> sql.Identifier:
 
 def _duckdb_type(base: str, is_array: bool, is_enum: bool, typmod: int) -> str | None:
     element = "VARCHAR" if is_enum else _numeric(is_array, typmod) if base == "numeric" else None
-    if base == "bit":
+    if base == "bit" and not is_array:
         element = "BOOLEAN" if typmod == 1 else "VARCHAR"
-    if is_array and base in ("timetz", "interval", "hstore"):
+    if base in _NOT_COMPARED or (is_array and base == "hstore"):
         return None
-    element = element or DUCKDB_TYPES.get(base)
-    return f"{element}[]" if element and is_array else element
+    element = element or DUCKDB_TYPES.get(base, "VARCHAR")
+    return f"{element}[]" if is_array else element
 
 
 def _numeric(is_array: bool, typmod: int) -> str:

@@ -109,19 +109,31 @@ class PostgresSchemaLog:
         return (row["schema_name"], row["table_name"]), version(row)
 
 
-def attribute(number: int, name: str, kind: str, typmod: int, declared: str, missing: str | None = None) -> Attribute:
-    """Return a column as the source's table of schema changes has it. ``kind``: as in pg_type."""
+def attribute(
+    number: int,
+    name: str,
+    kind: str,
+    typmod: int,
+    declared: str,
+    missing: str | None = None,
+    base: str | None = None,
+) -> Attribute:
+    """Return a column as the source's table of schema changes has it. ``kind``: as in pg_type.
+
+    ``base``: the type that its values are of, where ``kind`` doesn't say it.
+    """
     try:
-        lake_type = postgres_type(kind, typmod)
+        # How many bits a domain has, and so whether they are a boolean, only its events tell.
+        lake_type = None if base == "bit" else postgres_type(base or kind, typmod)
     except UnsupportedType:
         lake_type = None
-    return Attribute(number, name, kind, typmod, declared, column_default(missing, kind), lake_type)
+    return Attribute(number, name, kind, typmod, declared, column_default(missing, kind), lake_type, base)
 
 
 def version(row: dict[str, Any]) -> Version:
     """Return a version from a row of the source's table."""
     columns = tuple(
-        attribute(c["attnum"], c["name"], c["type"], c["typmod"], c["declared"], c["missing"])
+        attribute(c["attnum"], c["name"], c["type"], c["typmod"], c["declared"], c["missing"], c.get("base"))
         for c in json.loads(row["columns"])
         if not c["generated"]
     )

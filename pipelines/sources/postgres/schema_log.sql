@@ -31,6 +31,40 @@ BEGIN
 END
 $function$;
 
+-- The type that a type's values are of, where its name doesn't say it: what a domain stands for, by way of others, or
+-- `printed` for what the connector doesn't know and sends as PostgreSQL prints it (composite types, ranges of users'
+-- own, types of extensions; `_printed`: arrays of them or of domains). Of some types it is their own name: an earlier
+-- release didn't have their values.
+CREATE OR REPLACE FUNCTION lakehouse.base_of(type oid) RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $function$
+DECLARE
+  known CONSTANT text[] := '{bool,char,name,int2,int4,int8,float4,float8,numeric,text,varchar,bpchar,bytea,oid,date,time,timetz,
+    timestamp,timestamptz,interval,json,jsonb,xml,uuid,inet,cidr,macaddr,macaddr8,money,bit,varbit,tsvector,int2vector,oidvector,
+    refcursor,int4range,int8range,numrange,daterange,tsrange,tstzrange,point,box,lseg,path,polygon,circle,line,citext,hstore,
+    ltree,isbn,geometry,geography,vector,halfvec,sparsevec}';
+  new CONSTANT text[] := '{point,box,lseg,path,polygon,circle,line,_point,_box,_lseg,_path,_polygon,_circle,_line,int2vector,
+    oidvector,_money,_name,_interval,_bit,_varbit,_xml}';
+  root pg_type;
+  element pg_type;
+BEGIN
+  SELECT * INTO root FROM pg_type t WHERE t.oid = type;
+  WHILE root.typtype = 'd' LOOP
+    SELECT * INTO root FROM pg_type t WHERE t.oid = root.typbasetype;
+  END LOOP;
+  IF root.typcategory = 'A' AND root.typlen = -1 AND root.typname <> ALL (known) THEN
+    SELECT * INTO element FROM pg_type t WHERE t.oid = root.typelem;
+    RETURN CASE
+      WHEN element.typtype = 'e' THEN CASE WHEN root.oid <> type THEN '_enum' END
+      WHEN element.typtype = 'd' OR element.typname <> ALL (known) THEN '_printed'
+      WHEN root.oid <> type OR root.typname = ANY (new) THEN root.typname END;
+  END IF;
+  RETURN CASE
+    WHEN root.typtype = 'e' THEN CASE WHEN root.oid <> type THEN 'enum' END
+    WHEN root.typname <> ALL (known) THEN 'printed'
+    WHEN root.oid <> type OR root.typname = ANY (new) THEN root.typname END;
+END
+$function$;
+
 -- The captured tables as they are now. Partitions are told by their partitioned table. An excluded column counts as
 -- generated: neither is in any event.
 DROP VIEW IF EXISTS lakehouse.current_schemas;
@@ -48,9 +82,10 @@ SELECT c.oid::bigint AS relation, n.nspname::text AS schema_name, c.relname::tex
           'default', pg_get_expr(d.adbin, d.adrelid),
           'missing', CASE WHEN a.atthasmissing THEN (a.attmissingval::text::text[])[1]
                           WHEN c.relkind = 'p' THEN leaves.missing END
-        ) ORDER BY a.attnum), '[]')
+        ) || CASE WHEN b.base IS NULL THEN '{}' ELSE jsonb_build_object('base', b.base) END ORDER BY a.attnum), '[]')
         FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
         LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+        CROSS JOIN LATERAL (SELECT lakehouse.base_of(a.atttypid) AS base) b
         CROSS JOIN LATERAL (
           -- A partitioned table has no rows, and so nothing that older ones show: its partitions do, all the same.
           SELECT min((l.attmissingval::text::text[])[1]) AS missing
@@ -109,21 +144,37 @@ END
 $function$;
 REVOKE ALL ON FUNCTION lakehouse.has_rows(oid[]) FROM PUBLIC;
 
+-- Whether what older rows show in a column can be made of the text that PostgreSQL prints of it, exactly as events have
+-- it (see column_default in types.py): not where the lake has another form, or can't hold it and says so of each row.
+CREATE OR REPLACE FUNCTION lakehouse.is_told(added jsonb) RETURNS boolean
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $function$
+  SELECT added ->> 'base' IS NULL AND CASE
+    WHEN added ->> 'type' IN ('int2', 'int4', 'int8', 'float4', 'float8', 'bool', 'uuid', 'bit', 'enum', 'text', 'varchar',
+      'bpchar', 'json', 'jsonb', 'inet', 'cidr', 'macaddr', 'macaddr8') THEN true
+    WHEN added ->> 'type' = 'numeric' THEN added ->> 'missing' ~ '^[-.0-9]+$'
+    WHEN added ->> 'type' = 'time' THEN added ->> 'missing' ~ '^[.:0-9]+$'
+    WHEN added ->> 'type' IN ('date', 'timestamp', 'timestamptz') THEN added ->> 'missing' ~ '^[0-9]{4}-[-+.: 0-9]+$'
+    ELSE false END
+$function$;
+
 -- Whether two versions of a table's columns differ so that older rows read differently. `rewritten`: its files are new.
 -- A type is widened without a new value, but some are changed without new files, and the lake has them in another form:
 -- a timestamp that gets a zone, a number that gets more than 38 digits, or any number of them. A default that each row
--- computes for itself, and one that the schema log can't tell, is in no event.
+-- computes for itself, and one that the schema log can't tell, is in no event. Nor is what becomes a text in the lake,
+-- which it wasn't by an earlier release.
 CREATE OR REPLACE FUNCTION lakehouse.new_values(was jsonb, now_is jsonb, rewritten boolean) RETURNS boolean
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $function$
   SELECT coalesce(bool_or(
     CASE WHEN o.c IS NULL THEN
       n.c ->> 'missing' IS NULL AND n.c ->> 'default' IS NOT NULL AND rewritten
-      OR n.c ->> 'missing' IS NOT NULL AND (n.c ->> 'type' LIKE '\_%' OR n.c ->> 'type' = 'bytea')
+      OR n.c ->> 'missing' IS NOT NULL AND NOT lakehouse.is_told(n.c)
     WHEN (o.c ->> 'generated')::boolean THEN
       true
     WHEN o.c -> 'type' <> n.c -> 'type' THEN
       (o.c ->> 'type') || '>' || (n.c ->> 'type') NOT IN (
         'int2>int4', 'int2>int8', 'int4>int8', 'float4>float8', 'varchar>text', 'text>varchar', 'cidr>inet')
+    WHEN o.c ->> 'base' IS DISTINCT FROM n.c ->> 'base' THEN
+      n.c ->> 'base' IN (n.c ->> 'type', 'printed', '_printed', 'bit', 'varbit')
     WHEN n.c ->> 'type' = 'varchar' THEN
       false
     WHEN o.c -> 'typmod' <> n.c -> 'typmod' THEN

@@ -173,14 +173,15 @@ def test_every_column_is_compared_or_has_a_reason() -> None:
     columns: list[Any] = [
         table_column("id", "bigint", "int8"),
         table_column("twice", "bigint", "int8", generated=True),
-        table_column("shape", "polygon", "polygon"),
+        table_column("shape", "vector(3)", "vector"),
+        table_column("place", "geometry", "geometry"),
         table_column("gone", "text", "text"),
         table_column("n", "bigint", "int8"),
     ]
     lake = {"id": "BIGINT", "shape": "VARCHAR", "n": "VARCHAR", "old": "VARCHAR", "_lsn": "BIGINT"}
     found = plan(SourceTable("public", "t", tuple(columns), ("id",)), lake, ("id",), {})
     assert [column.name for column in found.compared] == ["id"]
-    assert set(found.not_compared) == {"twice", "shape", "old"}
+    assert set(found.not_compared) == {"twice", "shape", "place", "old"}
     assert [problem.split()[1] for problem in found.problems] == ["gone", "n"]
 
 

@@ -9,8 +9,12 @@ from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 
 from pipelines.schema.lake_types import UnsupportedType
+from pipelines.schema.versions import Default
+from pipelines.sources.debezium.envelope import table_shape
 from pipelines.sources.debezium.types import is_unavailable, lake_type
 from pipelines.sources.postgres.dialect import POSTGRES
+from pipelines.sources.postgres.types import column_default
+from tests.unit.pipelines.events import value_schema
 
 PLACEHOLDER = "unavailable-0123456789abcdef"
 
@@ -35,8 +39,20 @@ def bits(name: str, length: int) -> dict[str, Any]:
     return {"type": "bytes", "connect.name": "io.debezium.data.Bits", "connect.parameters": named}
 
 
+def source(name: str) -> dict[str, Any]:
+    return {"connect.parameters": {"__debezium.source.column.type": name}}
+
+
 def printed(name: str) -> dict[str, Any]:
-    return {"type": "bytes", "connect.parameters": {"__debezium.source.column.type": name}}
+    return {"type": "bytes", **source(name)}
+
+
+def source_text(name: str) -> dict[str, Any]:
+    return {"type": "string", **source(name)}
+
+
+# What the schema log says of domains.
+BASES = {"RAW": "BYTEA", "MASK": "BIT", "PRICE": "NUMERIC", "RAWS": "_BYTEA"}
 
 
 CASES: list[tuple[str, Any, Any, Any, str, Any]] = [
@@ -64,7 +80,21 @@ CASES: list[tuple[str, Any, Any, Any, str, Any]] = [
     ("varbit, from its first 1", bits("VARBIT", 9), "string", b"\x05", "binary", "101"),
     ("varbit, empty", bits("VARBIT", 9), "string", b"", "binary", ""),
     ("int4multirange", printed("INT4MULTIRANGE"), "string", b"{[1,3),[5,8)}", "binary", "{[1,3),[5,8)}"),
-    ("composite", printed("PAIR"), "binary", b'(1,"a b")', "binary", b'(1,"a b")'),
+    ("composite", printed("PAIR"), "string", b'(1,"a b")', "binary", '(1,"a b")'),
+    ("composite of another schema", printed('"sales"."Pair"'), "string", b"(1,)", "binary", "(1,)"),
+    ("bytes of an unknown type that are no text", printed("PAIR"), "string", b"\xff", "binary", None),
+    ("domain over bytea", printed("RAW"), "binary", b"\xff", "binary", b"\xff"),
+    ("domain over bit(3)", bits("MASK", 3), "string", b"\x05", "binary", "101"),
+    ("domain over numeric", source_text("PRICE"), "string", "1.50", "string", "1.50"),
+    ("array of a domain", {"type": "array", "items": "bytes", **source("_MAIL")},
+     {"type": "list", "element": "string", "element-required": False}, [b"a@b"], "array<binary>", ["a@b"]),
+    ("numeric[]", {"type": "array", "items": ["null", "string"], **source("_NUMERIC")},
+     {"type": "list", "element": "string", "element-required": False}, ["NaN", None], "array<string>", ["NaN", None]),
+    ("bytea[]", {"type": "array", "items": ["null", "bytes"], **source("_BYTEA")},
+     {"type": "list", "element": "binary", "element-required": False}, [b"\xff", None], "array<binary>",
+     [b"\xff", None]),
+    ("array domain over bytea[]", {"type": "array", "items": ["null", "bytes"], **source("RAWS")},
+     {"type": "list", "element": "binary", "element-required": False}, [b"\xff"], "array<binary>", [b"\xff"]),
     ("numeric rounded before the point", numeric(5, 2046), "string", "1200." + "0" * 2046, "string", "1200"),
     ("date, infinity", semantic("int", "io.debezium.time.Date"), "date", 2_146_033_979, "int", None),
     ("date, -infinity", semantic("int", "io.debezium.time.Date"), "date", -2_147_472_691, "int", None),
@@ -103,7 +133,7 @@ CASES: list[tuple[str, Any, Any, Any, str, Any]] = [
 def test_mapping(
     spark: SparkSession, label: str, avro: Any, iceberg: Any, decoded: Any, spark_type: str, expected: Any
 ) -> None:
-    mapped = lake_type(avro, POSTGRES)
+    mapped = lake_type(avro, POSTGRES, BASES)
     assert mapped.iceberg == iceberg
     frame = spark.createDataFrame([Row(value=decoded)], f"value {spark_type}")
     found = frame.select(mapped.convert(F.col("value")).alias("value"))
@@ -130,8 +160,8 @@ def test_what_the_lake_cannot_hold_is_refused_by_name(avro: Any) -> None:
 
 @pytest.mark.parametrize(
     ("source_type", "said"),
-    [("VARBIT", "leading zeros"), ("TIMETZ", "offset"), ("_INT4", "more than one dimension"), ("_NUMERIC", "NaN"),
-     ("INT4", None), ("BIT", None), ("PAIR", None)],
+    [("VARBIT", "leading zeros"), ("TIMETZ", "offset"), ("_INT4", "more than one dimension"),
+     ("_NUMERIC", "more than one dimension"), ("INT4", None), ("BIT", None), ("PAIR", None)],
 )  # fmt: skip
 def test_what_the_connector_loses_is_told(source_type: str, said: str | None) -> None:
     found = lake_type(printed(source_type), POSTGRES).lost
@@ -178,3 +208,44 @@ def test_unavailable(
 ) -> None:
     frame = spark.createDataFrame([Row(value=value)], f"value {spark_type}")
     assert frame.select(is_unavailable(F.col("value"), avro, PLACEHOLDER).alias("v")).first()["v"] is unavailable
+
+
+@pytest.mark.parametrize(
+    ("postgres", "text", "literal"),
+    [
+        ("int4", "-7", "-7"),
+        ("text", "a\nb", "a\nb"),
+        ("float4", "NaN", "NaN"),
+        ("numeric", "1.50", "1.50"),
+        ("numeric", "NaN", None),
+        ("numeric", "-Infinity", None),
+        ("time", "12:00:00", "12:00:00.000000"),
+        ("time", "12:00:00.5", "12:00:00.500000"),
+        ("date", "2026-03-29", "2026-03-29"),
+        ("date", "infinity", None),
+        ("date", "0044-03-15 BC", None),
+        ("date", "20000-01-01", None),
+        ("timestamptz", "2026-03-29 02:30:00.5+00", "2026-03-29 02:30:00.5+00"),
+        ("timestamp", "-infinity", None),
+        ("inet", "10.0.0.1/8", "10.0.0.1/8"),
+        ("interval", "1 day", None),
+        ("money", "$1.00", None),
+        ("timetz", "12:00:00+02", None),
+        ("bytea", "\\x00", None),
+        ("_int4", "{1}", None),
+        ("a_domain", "1", None),
+    ],
+)
+def test_a_default_is_made_of_its_text_only_where_events_have_it_so(
+    postgres: str, text: str, literal: str | None
+) -> None:
+    assert column_default(text, postgres) == Default(text, literal)
+
+
+def test_a_column_that_the_lake_has_no_type_for_is_left_out_of_its_table() -> None:
+    point = {"type": "record", "name": "Geometry", "fields": [], "connect.name": "io.debezium.data.geometry.Geometry"}
+    columns = {"id": "long", "place": ["null", point], "pair": ["null", printed("PAIR")]}
+    shape = table_shape("shop.public.t", ("public", "t"), value_schema("t", columns), POSTGRES)
+    assert shape.column_names == ("id", "pair")
+    assert shape.left_out == (("place", "io.debezium.data.geometry.Geometry"),)
+    assert shape.unexplained == (("pair", "PAIR"),)
