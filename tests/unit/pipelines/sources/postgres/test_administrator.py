@@ -25,7 +25,7 @@ def test_the_connector_is_told_what_to_leave_out_and_no_secret() -> None:
     nothing = LeftOut(frozenset(), frozenset(), frozenset())
     excluded = replace(nothing, tables=frozenset({"public.b"}), partitions=frozenset({"public.a"}))
     config = ADMINISTRATOR.connector_config(excluded)
-    own = r"(?-i)lakehouse\.rereads,(?-i)lakehouse\.seen"
+    own = r"(?-i)lakehouse\.exclusions,(?-i)lakehouse\.rereads,(?-i)lakehouse\.seen"
     assert config["table.exclude.list"] == rf"{own},(?-i)public\.a,(?-i)public\.b"
     assert "secret-word" not in str(config)
     before = ADMINISTRATOR.connector_config(nothing)
