@@ -54,8 +54,8 @@ class Attribute:
 class Version:
     """A table's columns from the log position ``log_position`` on. Generated columns aren't published, and aren't here.
 
-    ``reread``: older rows have values that no event tells; their snapshot was asked for. A table that is gone has no
-    columns.
+    ``reread``: older rows have values that no event tells; their snapshot was asked for. ``by_rows``: what events have
+    as a key doesn't tell rows apart, and whole rows do. A table that is gone has no columns.
     """
 
     log_position: int
@@ -64,6 +64,7 @@ class Version:
     key: tuple[str, ...]
     reread: bool
     changed_at: str
+    by_rows: bool = False
 
     @cached_property
     def by_number(self) -> dict[int, Attribute]:

@@ -2,7 +2,7 @@
 
 from pydantic import BaseModel, ConfigDict
 
-from pipelines.sources.base.capture import Mode, Reread, SlotState, TableCapture
+from pipelines.sources.base.capture import Reread, SlotState, TableCapture
 from pipelines.sources.kinds import source_database
 from services.capture import health, large_rows
 from services.capture.connect import Connect
@@ -127,6 +127,5 @@ def _warning(slot: SlotState | None, beyond_mib: int) -> str | None:
 
 
 def _words(table: TableCapture) -> str:
-    reason = None if table.mode is Mode.WHOLE_ROWS else table.reason
-    said = "; ".join(filter(None, (reason, table.without)))
+    said = "; ".join(filter(None, (table.reason, table.without)))
     return f"{table.mode.value}: {said}" if said else table.mode.value

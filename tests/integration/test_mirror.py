@@ -330,6 +330,36 @@ def test_a_table_without_a_key_is_a_multiset(stack: Stack) -> None:
     assert stack.lakehouse("dlq", "list", "--topic", "shop.public.journal")["total"] == 0
 
 
+def test_a_key_that_does_not_tell_rows_apart_in_events(stack: Stack) -> None:
+    """Deferrable, so that rows swap it; generated, so that it is in no event; with a unique index of either kind."""
+    stack.sql(
+        "CREATE TABLE swapped (id int PRIMARY KEY DEFERRABLE INITIALLY DEFERRED, v text)",
+        "INSERT INTO swapped SELECT g, 'row ' || g FROM generate_series(1, 100) g",
+        "CREATE TABLE swapped_index (id int NOT NULL UNIQUE DEFERRABLE, v text)",
+        "INSERT INTO swapped_index SELECT g, 'row ' || g FROM generate_series(1, 100) g",
+        "CREATE TABLE generated_key (a int, b int, v text,"
+        " k text GENERATED ALWAYS AS (a::text || '-' || b::text) STORED PRIMARY KEY)",
+        "INSERT INTO generated_key (a, b, v) SELECT g / 3, g % 3, 'row ' || g FROM generate_series(1, 9) g",
+        "CREATE TABLE by_expression (id int PRIMARY KEY, v text)",
+        "CREATE UNIQUE INDEX a_first ON by_expression (lower(v))",
+        "INSERT INTO by_expression VALUES (1, 'a'), (2, 'b')",
+    )
+    names = ("swapped", "swapped_index", "generated_key", "by_expression")
+    stack.assert_equal(*names)
+    stack.sql(
+        "UPDATE swapped SET id = 101 - id",
+        "UPDATE swapped_index SET id = 101 - id",
+        "BEGIN; UPDATE generated_key SET a = a + 10 WHERE b = 0; DELETE FROM generated_key WHERE b = 1; COMMIT",
+        "UPDATE generated_key SET v = 'changed' WHERE b = 2",
+        "UPDATE by_expression SET v = 'c' WHERE id = 1",
+    )
+    report = stack.assert_equal(*names)
+    assert [table["rows_lake"] for table in sorted(report["tables"], key=lambda t: t["table"])] == [2, 6, 100, 100]
+    told = json.loads(stack.status("--json"))["capture"]["tables"]
+    for name, key in (("swapped", "swapped_pkey"), ("generated_key", "generated_key_pkey")):
+        assert f"its key {key} is deferrable, or has generated columns" in told[f"public.{name}"]
+
+
 def test_any_replica_identity_will_do(stack: Stack) -> None:
     big = "(SELECT string_agg(md5((g * 7 + i)::text), '') FROM generate_series(1, 300) i)"
     identities = {"entire": "FULL", "chosen": "USING INDEX chosen_code_key", "none": "NOTHING"}

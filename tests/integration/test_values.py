@@ -357,6 +357,17 @@ def test_a_renamed_table_is_mirrored_under_its_new_name(stack: Stack) -> None:
     assert {"lake.shop.before", "lake.shop.after"} <= set(stack.lakehouse("verify", ok=(0, 1))["only_in_lake"])
 
 
+def test_values_that_must_be_there_are_not_in_the_row_before_a_change(stack: Stack) -> None:
+    """The log has the key only, and events need something in their place."""
+    stack.sql(
+        "CREATE TABLE required (id int PRIMARY KEY, day date NOT NULL, days date[] NOT NULL, place point NOT NULL)",
+        "INSERT INTO required VALUES (1, '2026-05-01', '{1582-10-10}', '(1,2)'), (2, '2026-05-02', '{}', '(0,0)')",
+        "UPDATE required SET id = 3 WHERE id = 1",
+        "DELETE FROM required WHERE id = 2",
+    )
+    stack.assert_equal("required")
+
+
 def test_a_row_of_many_megabytes(stack: Stack) -> None:
     big = "(SELECT string_agg(md5(i::text), '') FROM generate_series(1, 160000) i)"
     stack.sql(

@@ -137,6 +137,8 @@ class Commits:
         if batch.versions is not None:
             # What it is keyed by here, whatever the connector knew of the key when it sent these.
             keys = has.keys if has else versions.versions[-1].key
+        if versions.newest is not None and versions.newest.by_rows:
+            keys = ()
         target = apply_policy(has, target_schema(shape, keys, versions, has), self._rules.policy)
         if table is not None:
             check_frozen(table, target)

@@ -163,11 +163,21 @@ BEGIN
 END
 $lakehouse$;
 
+-- Whether an index's columns tell rows apart in events. Not where two rows may have one key for a moment (a deferrable
+-- constraint: the delete of one row is then taken for the other's), and not where a column of it is generated, which is
+-- in no event.
+CREATE OR REPLACE FUNCTION lakehouse.tells_rows_apart(index oid) RETURNS boolean
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $function$
+  SELECT i.indimmediate AND NOT EXISTS (
+    SELECT FROM pg_attribute a WHERE a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey) AND a.attgenerated <> '')
+  FROM pg_index i WHERE i.indexrelid = index
+$function$;
+
 -- Published tables that aren't safe yet: PostgreSQL would refuse their updates, or an update would hide a value from
 -- capture, or the role can't read them in a snapshot. What can't be published is none of these: unlogged, temporary and
 -- foreign tables, views.
 --
--- A usable identity is FULL, or a primary key or chosen index that is valid and not deferrable; the chosen index only if
+-- A usable identity is FULL, or a primary key or chosen index that is valid and tells rows apart; the chosen index only if
 -- it is the one by which Debezium keys the events, for a delete tells no other columns. FULL it has to be where
 -- a long value that an update leaves alone would reach the events as null, which can't be told from a real null: Debezium
 -- (3.6) marks an absent value only for the types named here. Numbers of at most 38 digits and
@@ -190,7 +200,7 @@ CROSS JOIN LATERAL (
            SELECT i.indexrelid FROM pg_index i JOIN pg_class named ON named.oid = i.indexrelid
            WHERE i.indrelid = c.oid AND i.indisunique AND i.indexprs IS NULL ORDER BY i.indisprimary DESC, named.relname LIMIT 1
          )), false) AS chosen_usable
-  FROM pg_index x WHERE x.indrelid = c.oid AND x.indisvalid AND x.indimmediate
+  FROM pg_index x WHERE x.indrelid = c.oid AND x.indisvalid AND lakehouse.tells_rows_apart(x.indexrelid)
 ) keys
 CROSS JOIN LATERAL (
   SELECT EXISTS (

@@ -17,7 +17,9 @@ class TableState:
     """One table of a captured schema, as the catalog has it.
 
     ``false_key`` names an index that Debezium takes for the key of a table without a primary key, though several rows
-    may share it; ``true_key`` one that is a key. ``unheld``: columns, with their types, that the lake has no type for.
+    may share it; ``true_key`` one that is a key; ``misleading_key`` one, the primary key too, that doesn't tell rows
+    apart in events (``lakehouse.tells_rows_apart`` in capture.sql). ``unheld``: columns, with their types, that the
+    lake has no type for.
     """
 
     schema: str
@@ -31,6 +33,7 @@ class TableState:
     readable: bool
     true_key: str | None = None
     false_key: str | None = None
+    misleading_key: str | None = None
     generated: tuple[str, ...] = ()
     unheld: tuple[str, ...] = ()
 
@@ -66,7 +69,10 @@ def classify(state: TableState, misnamed: Mapping[str, str]) -> TableCapture:
         return TableCapture(state.name, Mode.LEFT_OUT, reason)
     if not state.has_primary_key and state.true_key is None:
         if state.identity == "f":
-            return TableCapture(state.name, Mode.WHOLE_ROWS, "it has no primary key", _unheld(state))
+            why = None
+            if state.misleading_key is not None:
+                why = f"its key {state.misleading_key} is deferrable, or has generated columns, which no event has"
+            return TableCapture(state.name, Mode.WHOLE_ROWS, why, _unheld(state))
         # Nothing else can come: a change that PostgreSQL accepts has the old row.
         why = "it has no primary key and no replica identity, so PostgreSQL refuses its updates and deletes"
         why = f"{why} (ALTER TABLE {state.name} REPLICA IDENTITY FULL)"
@@ -133,13 +139,15 @@ def _why_left_out(state: TableState) -> str | None:
 # Without a primary key, Debezium takes the first unique index, by name, that has no expressions.
 _STATES = """
 SELECT n.nspname, c.relname, c.relkind::text, c.relpersistence = 'u', c.relispartition, c.relreplident::text,
-       EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary),
+       EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary AND NOT taken.misleads),
        EXISTS (SELECT FROM pg_publication p JOIN pg_publication_namespace pn ON pn.pnpubid = p.oid
                WHERE p.pubname = %(publication)s AND pn.pnnspid = n.oid)
          OR EXISTS (SELECT FROM pg_publication p JOIN pg_publication_rel pr ON pr.prpubid = p.oid
                     WHERE p.pubname = %(publication)s AND pr.prrelid = c.oid),
        EXISTS (SELECT FROM pg_roles WHERE rolname = %(role)s) AND has_table_privilege(%(role)s::name, c.oid, 'SELECT'),
-       CASE WHEN taken.sound THEN taken.name END, CASE WHEN NOT taken.sound THEN taken.name END,
+       CASE WHEN taken.sound AND NOT taken.misleads THEN taken.name END,
+       CASE WHEN NOT taken.sound AND NOT taken.misleads THEN taken.name END,
+       CASE WHEN taken.misleads THEN taken.name END,
        ARRAY(SELECT a.attname::text FROM pg_attribute a
              WHERE a.attrelid = c.oid AND a.attgenerated <> '' AND NOT a.attisdropped ORDER BY a.attnum),
        ARRAY(SELECT a.attname || ' (' || t.typname || ')' FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
@@ -148,10 +156,12 @@ FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 LEFT JOIN LATERAL (
   SELECT x.relname::text AS name,
          i.indpred IS NULL AND NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid
-                                           AND a.attnum = ANY (i.indkey) AND NOT a.attnotnull) AS sound
+                                           AND a.attnum = ANY (i.indkey) AND NOT a.attnotnull) AS sound,
+         NOT i.indimmediate OR EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid
+                                       AND a.attnum = ANY (i.indkey) AND a.attgenerated <> '') AS misleads
   FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid
   WHERE i.indrelid = c.oid AND i.indisunique AND i.indexprs IS NULL
-  ORDER BY x.relname LIMIT 1
+  ORDER BY i.indisprimary DESC, x.relname LIMIT 1
 ) taken ON true
 WHERE n.nspname = ANY (%(schemas)s) AND c.relkind IN ('r', 'p', 'f') AND c.relpersistence <> 't'
 ORDER BY 1, 2"""

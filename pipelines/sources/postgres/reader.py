@@ -85,7 +85,9 @@ _KEY = """
 SELECT a.attname FROM pg_index i
 CROSS JOIN LATERAL unnest(i.indkey::int2[]) WITH ORDINALITY AS k(attnum, position)
 JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum
-WHERE i.indrelid = %s AND i.indisprimary ORDER BY k.position"""
+WHERE i.indrelid = %s AND i.indisprimary AND i.indimmediate AND NOT EXISTS (
+  SELECT FROM pg_attribute g WHERE g.attrelid = i.indrelid AND g.attnum = ANY (i.indkey) AND g.attgenerated <> '')
+ORDER BY k.position"""
 
 
 def table_column(

@@ -137,5 +137,6 @@ def version(row: dict[str, Any]) -> Version:
         for c in json.loads(row["columns"])
         if not c["generated"]
     )
-    key = tuple(json.loads(row["key_columns"]))
-    return Version(row["lsn"], row["relation"], columns, key, row["reread"], row["changed_at"])
+    key = json.loads(row["key_columns"])
+    by_rows = key is None
+    return Version(row["lsn"], row["relation"], columns, tuple(key or ()), row["reread"], row["changed_at"], by_rows)

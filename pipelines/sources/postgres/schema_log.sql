@@ -68,11 +68,22 @@ $function$;
 -- The captured tables as they are now. Partitions are told by their partitioned table. An excluded column counts as
 -- generated: neither is in any event.
 DROP VIEW IF EXISTS lakehouse.current_schemas;
+-- The columns of a table's primary key, as JSON. Or `null`, where that key, or without one the index that the connector
+-- takes for it (the first unique one by name), doesn't tell rows apart: then whole rows do.
+CREATE OR REPLACE FUNCTION lakehouse.key_of(relation oid) RETURNS text
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $function$
+  SELECT coalesce((
+    SELECT CASE WHEN NOT lakehouse.tells_rows_apart(i.indexrelid) THEN 'null' WHEN i.indisprimary THEN (
+        SELECT jsonb_agg(a.attname ORDER BY array_position(i.indkey::int2[], a.attnum))::text
+        FROM pg_attribute a WHERE a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey)) END
+    FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid
+    WHERE i.indrelid = relation AND i.indisunique AND i.indexprs IS NULL
+    ORDER BY i.indisprimary DESC, x.relname LIMIT 1
+  ), '[]')
+$function$;
 CREATE VIEW lakehouse.current_schemas AS
 SELECT c.oid::bigint AS relation, n.nspname::text AS schema_name, c.relname::text AS table_name,
-       coalesce((SELECT jsonb_agg(a.attname ORDER BY array_position(i.indkey::int2[], a.attnum))
-                 FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey)
-                 WHERE i.indrelid = c.oid AND i.indisprimary), '[]')::text AS key_columns,
+       lakehouse.key_of(c.oid) AS key_columns,
        (SELECT coalesce(jsonb_agg(jsonb_build_object(
           'attnum', a.attnum, 'name', a.attname, 'type', CASE WHEN t.typtype = 'e' THEN 'enum' ELSE t.typname END,
           'typmod', a.atttypmod, 'declared', format_type(a.atttypid, a.atttypmod), 'not_null', a.attnotnull,
@@ -226,7 +237,7 @@ BEGIN
       SELECT FROM jsonb_each(knew.storage) o JOIN jsonb_each(now_is.storage) n USING (key) WHERE o.value <> n.value);
     moved := (was.schema_name, was.table_name) IS DISTINCT FROM (now_is.schema_name, now_is.table_name);
     back := was.relation IS NOT NULL AND was.columns = '[]';
-    keyed := now_is.key_columns <> '[]';
+    keyed := now_is.key_columns NOT IN ('[]', 'null');
     SELECT array_agg(o.key::oid) INTO gone_parts FROM jsonb_object_keys(knew.storage) o(key)
       WHERE NOT now_is.storage ? o.key;
     SELECT array_agg(n.key::oid) INTO new_parts FROM jsonb_object_keys(now_is.storage) n(key)

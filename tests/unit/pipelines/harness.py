@@ -76,11 +76,12 @@ class Log:
         self._looks: int | None = None
 
     def add(
-        self, lsn: int, *columns: Attribute, relation: int = 1, reread: bool = False, keys: tuple[int, ...] = (1,)
-    ) -> None:
+        self, lsn: int, *columns: Attribute, relation: int = 1, reread: bool = False, keys: tuple[int, ...] = (1,),
+        by_rows: bool = False,
+    ) -> None:  # fmt: skip
         """The table has these columns from the log position ``lsn`` on."""
-        key = tuple(c.name for c in columns if c.number in keys)
-        self.versions.append(Version(lsn, relation, columns, key, reread, f"at {lsn}"))
+        key = () if by_rows else tuple(c.name for c in columns if c.number in keys)
+        self.versions.append(Version(lsn, relation, columns, key, reread, f"at {lsn}", by_rows))
 
     def explained(self, schema: str, name: str, _: Any) -> TableVersions:
         self.catch_up()

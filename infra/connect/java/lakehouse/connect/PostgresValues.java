@@ -66,30 +66,41 @@ public final class PostgresValues implements CustomConverter<SchemaBuilder, Rela
     public void converterFor(RelationalColumn column, ConverterRegistration<SchemaBuilder> registration) {
         int type = column.nativeType();
         if (type == DATE) {
-            registration.register(Date.builder(), value -> value == null ? null : epochDay(value));
+            register(column, registration, Date.builder(), 0, PostgresValues::epochDay);
         } else if (type == DATES) {
-            registration.register(
-                    SchemaBuilder.array(Date.builder().optional().build()),
+            SchemaBuilder dates = SchemaBuilder.array(Date.builder().optional().build());
+            register(column, registration, dates, List.of(),
                     value -> list(value, ',', PostgresValues::epochDay, character -> character));
         } else if (type == TIMES) {
-            registration.register(
-                    SchemaBuilder.array(MicroTime.builder().optional().build()),
+            SchemaBuilder times = SchemaBuilder.array(MicroTime.builder().optional().build());
+            register(column, registration, times, List.of(),
                     value -> list(value, ',', PostgresValues::microseconds, character -> (long) character));
         } else if (type == INT2VECTOR) {
-            registration.register(
-                    SchemaBuilder.array(Schema.OPTIONAL_INT16_SCHEMA), value -> vector(value, Short::valueOf));
+            register(column, registration, SchemaBuilder.array(Schema.OPTIONAL_INT16_SCHEMA), List.of(),
+                    value -> vector(value, Short::valueOf));
         } else if (type == OIDVECTOR) {
-            registration.register(
-                    SchemaBuilder.array(Schema.OPTIONAL_INT64_SCHEMA), value -> vector(value, Long::valueOf));
+            register(column, registration, SchemaBuilder.array(Schema.OPTIONAL_INT64_SCHEMA), List.of(),
+                    value -> vector(value, Long::valueOf));
         } else if (GEOMETRIC.contains(type)) {
-            registration.register(SchemaBuilder.string(), this::geometric);
+            register(column, registration, SchemaBuilder.string(), "", this::geometric);
         } else if (isArrayOfText(type, column.typeName())) {
             Function<String, Object> element =
                     type == INTERVALS ? PostgresValues::interval : type == MONEYS ? PostgresValues::money : text -> text;
             char delimiter = type == BOXES ? ';' : ',';
-            registration.register(
-                    SchemaBuilder.array(Schema.OPTIONAL_STRING_SCHEMA), value -> list(value, delimiter, element, null));
+            register(column, registration, SchemaBuilder.array(Schema.OPTIONAL_STRING_SCHEMA), List.of(),
+                    value -> list(value, delimiter, element, null));
         }
+    }
+
+    /**
+     * Has a column converted. Where it has no value and must have one, it gets {@code empty}: that is the row before a
+     * change, of which the log has the key only.
+     */
+    private static void register(
+            RelationalColumn column, ConverterRegistration<SchemaBuilder> registration, SchemaBuilder schema,
+            Object empty, Function<Object, Object> convert) {
+        Object missing = column.isOptional() ? null : empty;
+        registration.register(schema, value -> value == null ? missing : convert.apply(value));
     }
 
     private static boolean isArrayOfText(int type, String typeName) {
@@ -165,8 +176,8 @@ public final class PostgresValues implements CustomConverter<SchemaBuilder, Rela
     }
 
     private Object geometric(Object value) {
-        if (value == null || UnchangedToastedReplicationMessageColumn.isUnchangedToastedValue(value)) {
-            return value == null ? null : placeholder;
+        if (UnchangedToastedReplicationMessageColumn.isUnchangedToastedValue(value)) {
+            return placeholder;
         }
         String text = value instanceof PGobject object ? object.getValue() : value.toString();
         return NUMBER.matcher(text).replaceAll(number -> printed(Double.parseDouble(number.group())));
@@ -200,8 +211,8 @@ public final class PostgresValues implements CustomConverter<SchemaBuilder, Rela
     }
 
     private Object vector(Object value, Function<String, Object> element) {
-        if (value == null || UnchangedToastedReplicationMessageColumn.isUnchangedToastedValue(value)) {
-            return value == null ? null : List.of();
+        if (UnchangedToastedReplicationMessageColumn.isUnchangedToastedValue(value)) {
+            return List.of();
         }
         String text = value.toString().trim();
         return text.isEmpty() ? List.of() : List.of(text.split(" +")).stream().map(element).collect(Collectors.toList());
@@ -210,9 +221,6 @@ public final class PostgresValues implements CustomConverter<SchemaBuilder, Rela
     /** An array's elements. {@code unavailable}: what a character of the placeholder is among them; null: it is one. */
     private Object list(
             Object value, char delimiter, Function<String, Object> element, Function<Integer, Object> unavailable) {
-        if (value == null) {
-            return null;
-        }
         if (UnchangedToastedReplicationMessageColumn.isUnchangedToastedValue(value)) {
             return unavailable == null
                     ? List.of(placeholder)

@@ -178,3 +178,30 @@ def test_a_resync_lets_rows_go_whose_new_key_no_event_tells(spark: SparkSession)
     assert source.rows("name", "id") == [("a", 1), ("b", 2), ("c", 4), ("d", 5)]
     assert _key(source) == (["id"], set()), "older files lack the column, which so can't be required"
     source.topic.assert_ledger_is_whole()
+
+
+def test_rows_that_share_a_key_for_a_moment_are_found_by_all_of_their_values(spark: SparkSession) -> None:
+    """As where a deferrable key is swapped: each row's delete comes after the other row has come under its key."""
+    source = Source(spark, ID, NAME, by_rows=True)
+    source.mirrored(*(source.write("c", i, f"row {i}") for i in (1, 2, 3)))
+    swapped = [
+        source.write("d", 1, "row 1"), source.write("c", 2, "row 1"),
+        source.write("d", 2, "row 2"), source.write("c", 1, "row 2"),
+    ]  # fmt: skip
+    source.mirrored(*swapped, source.write("u", 3, "new", old=(3, "row 3")))
+    assert source.rows("id", "name") == [(1, "row 2"), (2, "row 1"), (3, "new")]
+    assert _key(source) == ([], set())
+    source.topic.assert_ledger_is_whole()
+
+
+def test_a_key_that_no_longer_tells_rows_apart_is_given_up(spark: SparkSession) -> None:
+    source = Source(spark, ID, NAME)
+    source.mirrored(*(source.write("c", i, f"row {i}") for i in (1, 2)))
+    source.alter(ID, NAME, by_rows=True)
+    swapped = [
+        source.write("d", 1, "row 1"), source.write("c", 2, "row 1"),
+        source.write("d", 2, "row 2"), source.write("c", 1, "row 2"),
+    ]  # fmt: skip
+    source.mirrored(*swapped)
+    assert source.rows("id", "name") == [(1, "row 2"), (2, "row 1")]
+    assert source.history() == ["rekey id to nothing"]

@@ -32,19 +32,23 @@ class Source:
 
     def __init__(
         self, spark: SparkSession, *columns: Attribute, logged: bool = True, keys: tuple[int, ...] = (1,),
-        contract: Contract | None = None,
+        contract: Contract | None = None, by_rows: bool = False,
     ) -> None:  # fmt: skip
         self.topic, self.spark, self.logged = Topic(spark), spark, logged
         self.mirror = self.topic.mirror(contract=contract)
         self.lsn, self.batches = 0, 0
         self.columns: tuple[Attribute, ...] = ()
         self.ids: dict[str, int] = {}
-        self.alter(*columns, keys=keys)
+        self.alter(*columns, keys=keys, by_rows=by_rows)
 
-    def alter(self, *columns: Attribute, relation: int = 1, reread: bool = False, keys: tuple[int, ...] = (1,)) -> None:
+    def alter(
+        self, *columns: Attribute, relation: int = 1, reread: bool = False, keys: tuple[int, ...] = (1,),
+        by_rows: bool = False,
+    ) -> None:  # fmt: skip
+        """``by_rows``: events have keys, which don't tell rows apart."""
         self.lsn += 1
         if self.logged:
-            self.topic.schema_log.add(self.lsn, *columns, relation=relation, reread=reread, keys=keys)
+            self.topic.schema_log.add(self.lsn, *columns, relation=relation, reread=reread, keys=keys, by_rows=by_rows)
         self.columns, self.keys = columns, [c for c in columns if c.number in keys]
 
     def write(
