@@ -235,7 +235,7 @@ CREATE SCHEMA archive;
 CREATE TYPE state AS ENUM ('new', 'in_prgs');
 CREATE TYPE spot AS (x int, y int);
 CREATE DOMAIN states AS state[];
-CREATE TABLE t (id int PRIMARY KEY, cents int, s state, all_s states, p spot);
+CREATE TABLE t (id int PRIMARY KEY, cents int, s state, all_s states, p spot, g int GENERATED ALWAYS AS (id) STORED);
 CREATE TABLE keyless (cents int);
 CREATE TABLE parts (id int, v int, PRIMARY KEY (id)) PARTITION BY RANGE (id);
 CREATE TABLE part_1 PARTITION OF parts FOR VALUES FROM (1) TO (100);
@@ -261,6 +261,8 @@ UNTOLD: dict[str, tuple[str, set[tuple[str, str, str]]]] = {
         ("ALTER TABLE parts ALTER v TYPE int USING v * 100", {("parts", "rows", ANEW)}),
     "a partitioned table's volatile default":
         ("ALTER TABLE parts ADD r float8 DEFAULT random()", {("parts", "rows", "its columns were changed")}),
+    "generated no longer":
+        ("ALTER TABLE t ALTER g DROP EXPRESSION", {("t", "rows", "its columns were changed")}),
     "a partitioned table's default": ("ALTER TABLE parts ADD tier int NOT NULL DEFAULT 7", set()),
     "unlogged for a while":
         ("ALTER TABLE t SET UNLOGGED; DELETE FROM t; INSERT INTO t VALUES (2); ALTER TABLE t SET LOGGED",
@@ -308,6 +310,29 @@ def test_what_no_event_tells_is_read_again(
         session.execute(statements.encode())
         session.execute("SELECT lakehouse.log_schemas()")
     assert set(shop.execute(ASKED)) == asked
+
+
+def test_what_was_excluded_is_read_again_once_it_is_included(
+    server: Server, database: str, shop: psycopg.Connection
+) -> None:
+    shop.execute(TABLES)
+    newest = "SELECT columns::jsonb FROM lakehouse.schema_changes WHERE table_name = 't' ORDER BY id DESC LIMIT 1"
+
+    def look(session: psycopg.Connection) -> set[tuple[str, str, str]]:
+        session.execute("SELECT lakehouse.log_schemas()")
+        return set(shop.execute(ASKED))
+
+    with psycopg.connect(server.dsn(database, "postgres"), autocommit=True) as session:
+        for column in ("cents", ""):
+            shop.execute("INSERT INTO lakehouse.exclusions VALUES ('public', 't', %s, 'too large')", (column,))
+            assert look(session) == set()
+        assert shop.execute(newest).fetchone() == ([],)
+        shop.execute("DELETE FROM lakehouse.exclusions WHERE column_name = ''")
+        assert look(session) == {("t", "table", BACK)}
+        columns = (shop.execute(newest).fetchone() or ([],))[0]
+        assert {column["name"] for column in columns if column["generated"]} == {"cents", "g"}
+        shop.execute("DELETE FROM lakehouse.exclusions")
+        assert look(session) == {("t", "table", BACK), ("t", "rows", "its columns were changed")}
 
 
 BY_A_LOOK = {
