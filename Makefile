@@ -99,9 +99,9 @@ test-model: dev ## Random histories in random batches against a model, and again
 	@$(TOOLCHAIN) install && $(TOOLCHAIN) install classes faults
 	@SOURCE_EXAMPLES=$(or $(EXAMPLES),100) $(VENV)/python -m pytest -v --timeout 0 tests/chaos/test_model.py
 
-test-chaos: dev ## Every fault, one by one, and the slow tests of the stack
+test-chaos: dev ## Every fault, one by one, and the slow tests
 	@$(TOOLCHAIN) install && $(TOOLCHAIN) install classes faults
-	@$(VENV)/python -m pytest -v --durations=25 -m slow tests/integration
+	@$(VENV)/python -m pytest -v --durations=25 -m slow tests/unit tests/integration tests/compose
 	@$(VENV)/python -m pytest -v --durations=25 tests/chaos
 
 chaos: dev ## Load, schema changes and faults at random on a stack of its own; equal at the end? (SEED=7 MINUTES=10)

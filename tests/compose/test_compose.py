@@ -86,6 +86,7 @@ def test_the_lake_equals_its_source_in_containers(stack: Stack, project: DockerC
     assert sum(table["rows_source"] for table in report["tables"]) > 1000
 
 
+@pytest.mark.slow
 def test_what_is_killed_comes_back_in_containers(stack: Stack) -> None:
     """Each alone: tests/chaos/test_cluster.py."""
     with stack.workload(seed=8):

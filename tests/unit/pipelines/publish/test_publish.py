@@ -126,6 +126,7 @@ def test_values_that_no_record_has_written_make_it_anew(spark: SparkSession) -> 
     assert [row[2] for row in shown.rows()] == ["filled", "filled"]
 
 
+@pytest.mark.slow
 def test_it_doesnt_rot(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(refresh, "MOST_FILES", 6)
     monkeypatch.setattr(refresh, "MOST_DELETES", 4)

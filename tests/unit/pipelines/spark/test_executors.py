@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.slow
 CHECKOUT = Path(__file__).parents[4]
 TOLD = """
 import json

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
@@ -101,6 +102,7 @@ class Changing:
             self.altered = True
 
 
+@pytest.mark.slow
 @HOW
 @given(
     changes=st.lists(CHANGE, min_size=6, max_size=40),

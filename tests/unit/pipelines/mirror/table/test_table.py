@@ -131,9 +131,14 @@ STRATEGIES = {
         rows_per_key=0, few_records=0, cached_offsets=0, listed_keys=0, expected_offsets=0
     ),
 }
+# Between the others, by what they do.
+SELDOM = {"few, filtered", "more, filtered", "many, filtered"}
 
 
-@pytest.mark.parametrize("limits", STRATEGIES.values(), ids=STRATEGIES.keys())
+@pytest.mark.parametrize(
+    "limits",
+    [pytest.param(limits, id=name, marks=[pytest.mark.slow] * (name in SELDOM)) for name, limits in STRATEGIES.items()],
+)
 def test_every_record_is_counted_as_what_became_of_it(spark: SparkSession, limits: Limits) -> None:
     topic = Topic(spark)
     topic.limits = limits
