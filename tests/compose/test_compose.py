@@ -79,8 +79,8 @@ def test_the_lake_equals_its_source_in_containers(stack: Stack, project: DockerC
     services = {container.Service for container in project.get_containers(include_all=True)}
     assert services >= {"spark-master", "spark-worker", "mirror", "verifier", "capture", "connect", "kafka", "catalog"}
     stack.run_shop("load", "--scale", "0.02")
+    stack.lakehouse("wait", "--timeout", "1200")
     with stack.workload():
-        stack.lakehouse("wait")
         stack.moves_on(50)
     report = stack.assert_equal()
     assert sum(table["rows_source"] for table in report["tables"]) > 1000
