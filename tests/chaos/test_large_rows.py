@@ -1,6 +1,5 @@
 """Rows that are larger than Kafka takes, on a stack of its own that takes small ones only."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,7 +25,7 @@ def stack(tmp_path: Path) -> Iterator[Stack]:
 
 
 def error(stack: Stack) -> str:
-    return str(json.loads(stack.status("--json"))["capture"]["error"])
+    return str(stack.report()["capture"]["error"])
 
 
 def test_a_row_that_is_too_large_is_named_and_the_others_go_on_without_it(stack: Stack) -> None:
@@ -55,13 +54,13 @@ def test_a_row_that_is_too_large_is_named_and_the_others_go_on_without_it(stack:
     stack.lakehouse("capture", "exclude", "images", "--because", "too large")
     stack.sql("INSERT INTO notes VALUES (2, 'behind it')")
     stack.lakehouse("wait")
-    assert "excluded by hand: too large" in json.loads(stack.status("--json"))["capture"]["tables"]["public.images"]
+    assert "excluded by hand: too large" in stack.report()["capture"]["tables"]["public.images"]
 
     # The large ones get small, and all are read again.
     stack.sql("UPDATE scans SET scan = left(scan, 1000)", "UPDATE images SET image = left(image, 1000)")
     stack.lakehouse("capture", "include", "scans", "--column", "scan")
     stack.lakehouse("capture", "include", "images")
-    wait_until(lambda: not json.loads(stack.status("--json"))["capture"]["changed_without_events"])
+    wait_until(lambda: not stack.report()["capture"]["changed_without_events"])
     stack.assert_equal("scans", "images", "notes")
 
     stack.sql(f"INSERT INTO scans VALUES (8, 'let through', {large})")

@@ -270,9 +270,9 @@ class Stack:
         """Run a script in the folder; what it printed, or an AssertionError with it."""
         return self._run(["bash", "-c", script], 900)
 
-    def status(self, *arguments: str) -> str:
+    def status(self) -> str:
         """What `make status` shows, whether all is well or not."""
-        return self._run([PYTHON, "-m", "services.runner", "status", *arguments], WAIT_SECONDS, ok=(0, 1))
+        return self._run([PYTHON, "-m", "services.runner", "status"], WAIT_SECONDS, ok=(0, 1))
 
     @cached_property
     def endpoints(self) -> dict[str, str]:
@@ -384,7 +384,7 @@ class Stack:
 
     def report(self) -> Any:
         """What `make status` tells programs."""
-        return json.loads(self._run([PYTHON, "-m", "services.runner", "status", "--json"], 60, (0, 1)))
+        return json.loads(self._run([PYTHON, "-m", "services.runner", "status", "--json"], WAIT_SECONDS, (0, 1)))
 
     def processes(self, service: str) -> list[psutil.Process]:
         """A service's process and what it has started (process runner)."""

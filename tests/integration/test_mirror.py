@@ -1,6 +1,5 @@
 """The whole path on real servers: PostgreSQL to Iceberg, whatever is killed on the way."""
 
-import json
 import random
 import re
 import shutil
@@ -355,7 +354,7 @@ def test_a_key_that_does_not_tell_rows_apart_in_events(stack: Stack) -> None:
     )
     report = stack.assert_equal(*names)
     assert [table["rows_lake"] for table in sorted(report["tables"], key=lambda t: t["table"])] == [2, 6, 100, 100]
-    told = json.loads(stack.status("--json"))["capture"]["tables"]
+    told = stack.report()["capture"]["tables"]
     for name, key in (("swapped", "swapped_pkey"), ("generated_key", "generated_key_pkey")):
         assert f"its key {key} is deferrable, or has generated columns" in told[f"public.{name}"]
 
@@ -479,7 +478,7 @@ def test_a_table_that_cannot_go_on_is_held_while_the_others_do(stack: Stack) -> 
     assert "lakehouse dlq accept shop.public.flood" in late["held"]["shop.public.flood"]
     assert stack.lakehouse("wait", "--except-held")["held"] == late["held"]
     assert stack.lakehouse("wait", "--tables", "free")["caught_up"] is True
-    assert json.loads(stack.status("--json"))["mirror"]["held"] == late["held"]
+    assert stack.report()["mirror"]["held"] == late["held"]
     stack.lakehouse("dlq", "accept", "shop.public.flood", "--because", "sent by a test")
     again = stack.lakehouse("resync", "clash", "--because", "it has a key now", "--timeout", str(WAIT_SECONDS))
     assert again["tables"][0]["read"] == 101
