@@ -141,11 +141,9 @@ class DeadLetters:
             "message": F.col("message"),
         }
         headers = F.concat(F.coalesce("headers", F.array().cast(_KAFKA_HEADERS)), _headers(added))
-        letters.select("key", "value", headers.alias("headers")).write.format("kafka").options(
-            **AS_LARGE_AS_THEY_ARE
-        ).option("kafka.bootstrap.servers", self._kafka_bootstrap).option("topic", DEAD_LETTER_TOPIC).option(
-            "includeHeaders", "true"
-        ).save()
+        where = {"kafka.bootstrap.servers": self._kafka_bootstrap, "topic": DEAD_LETTER_TOPIC, "includeHeaders": "true"}
+        records = letters.select("key", "value", headers.alias("headers"))
+        records.write.format("kafka").options(**AS_LARGE_AS_THEY_ARE, **where).save()
 
     def _append(self, letters: DataFrame, table: LakeTable, batch: int, reached: Mapping[str, Ledger]) -> None:
         view = "dead_letters"

@@ -27,8 +27,8 @@ class WaitingKeys:
         self._session, self._lake, self._vault = spark.newSession(), Lake(spark), vault
         self._snapshots: tuple[int | None, int | None] = (None, None)
         self._open: dict[str, DataFrame] = {}
-        self._accepted: dict[str, dict[int, int]] = {}
-        self._given_up: dict[str, dict[int, int]] = {}
+        # By action and topic.
+        self._decided: dict[tuple[str, str], dict[int, int]] = {}
 
     def refresh(self) -> bool:
         """Look again, if letters or actions have come since; return whether there are actions that weren't known."""
@@ -42,8 +42,7 @@ class WaitingKeys:
             return False
         acts = None if done is None else self._session.table(done.sql_name)
         if acts is not None:
-            self._accepted = _newest(acts, actions.ACCEPTED)
-            self._given_up = _newest(acts, actions.GIVEN_UP)
+            self._decided = _decisions(acts)
         if letters is None:
             self._snapshots = now
             return decided
@@ -74,18 +73,18 @@ class WaitingKeys:
 
     def accepted(self, topic: str) -> dict[int, int]:
         """Return partition to the offset below which a person has let any number of letters pass."""
-        return self._accepted.get(topic, {})
+        return self._decided.get((actions.ACCEPTED, topic), {})
 
     def given_up(self, topic: str) -> dict[int, int]:
         """Return partition to the offset below which a person has given up what a held table lacks."""
-        return self._given_up.get(topic, {})
+        return self._decided.get((actions.GIVEN_UP, topic), {})
 
 
-def _newest(acts: DataFrame, action: str) -> dict[str, dict[int, int]]:
-    newest = acts.where(F.col("action") == action).groupBy("topic", "partition").agg(F.max("offset").alias("end"))
-    found: dict[str, dict[int, int]] = {}
-    for row in newest.collect():
-        found.setdefault(row.topic, {})[row.partition] = row.end
+def _decisions(acts: DataFrame) -> dict[tuple[str, str], dict[int, int]]:
+    mine = acts.where(F.col("action").isin(actions.ACCEPTED, actions.GIVEN_UP))
+    found: dict[tuple[str, str], dict[int, int]] = {}
+    for row in mine.groupBy("action", "topic", "partition").agg(F.max("offset").alias("end")).collect():
+        found.setdefault((row.action, row.topic), {})[row.partition] = row.end
     return found
 
 

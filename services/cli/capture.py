@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from services.cli.output import UNUSABLE, expected_errors, fail, print_json
+from services.cli.output import UNUSABLE, NeededBecause, expected_errors, fail, need_reason, print_json
 from services.operations.audit_trail import audited
 from services.stack.console import out
 from services.stack.endpoints import StackSettings
@@ -38,13 +38,12 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")
 @app.command("exclude", help=EXCLUDE_HELP)
 def exclude(
     table: TableName,
-    because: Annotated[str, typer.Option(help="Why; it is kept.")],
+    because: NeededBecause,
     column: Column = None,
     as_json: AsJson = False,
 ) -> None:
     """Leave a table or a column out."""
-    if not because.strip():
-        fail("--because needs a reason", UNUSABLE, as_json)
+    need_reason(because, as_json)
     with expected_errors(as_json):
         settings = StackSettings.load()
         with connect(settings) as source:

@@ -6,7 +6,16 @@ import typer
 
 from pipelines.dead_letters.actions import DISCARDED
 from services.cli.letters import Key, Positions, Reason, Since, Topic, print_letters, wanted
-from services.cli.output import CHECK_FAILED, UNUSABLE, Because, expected_errors, fail, print_json
+from services.cli.output import (
+    CHECK_FAILED,
+    UNUSABLE,
+    Because,
+    NeededBecause,
+    expected_errors,
+    fail,
+    need_reason,
+    print_json,
+)
 from services.operations.audit_trail import audited
 from services.operations.dead_letters.letters import POSITION, Letter, LetterFilter, Letters, position
 from services.operations.dead_letters.replay import close_interrupted, replay, with_keys
@@ -70,7 +79,7 @@ What waits behind them waits on if another letter of its key is open. Examples:
 
 @app.command("discard", help=DISCARD_HELP)
 def discard_letters(
-    because: Annotated[str, typer.Option(help="Why; it is kept.")],
+    because: NeededBecause,
     positions: Positions = None,
     topic: Topic = None,
     reason: Reason = None,
@@ -81,8 +90,7 @@ def discard_letters(
 ) -> None:
     """Discard dead letters."""
     chosen = _named(positions, topic, reason, since, key, as_json)
-    if not because.strip():
-        fail("--because needs a reason", UNUSABLE, as_json)
+    need_reason(because, as_json)
     with expected_errors(as_json):
         settings = StackSettings.load()
         letters = Letters(catalog := open_catalog(settings), settings.protection_keys)
@@ -110,20 +118,18 @@ TOPIC is as `lakehouse table list` names it. The mirror tries again within a min
 @app.command("accept", help=ACCEPT_HELP)
 def accept_letters(
     topic: Annotated[str, typer.Argument(help="The table's topic.")],
-    because: Annotated[str, typer.Option(help="Why; it is kept.")],
+    because: NeededBecause,
     as_json: AsJson = False,
 ) -> None:
     """Let any number of dead letters pass."""
-    if not because.strip():
-        fail("--because needs a reason", UNUSABLE, as_json)
+    need_reason(because, as_json)
     with expected_errors(as_json):
         settings = StackSettings.load()
         topics = kafka(settings)
-        ends = topics.ends(partition for partition in topics.partitions() if partition[0] == topic)
-        if not ends:
+        accepted = topics.ends_of(topic)
+        if not accepted:
             held = ", ".join(sorted(topics.held())) or "none"
             fail(f"no captured table has the topic {topic}. Held: {held}.", UNUSABLE, as_json)
-        accepted = {partition: end for (_, partition), end in sorted(ends.items())}
         with audited(catalog := open_catalog(settings), "accept", topic, because):
             Letters(catalog).accept(topic, accepted, because)
     if as_json:

@@ -26,6 +26,8 @@ from services.stack.progress import Progress as Step
 
 CHECK_FAILED, UNUSABLE = 1, 2
 Because = Annotated[str | None, typer.Option(help="Why; it is kept, see `lakehouse audit`.")]
+# Of a command that isn't carried out without a reason: see `need_reason`.
+NeededBecause = Annotated[str, typer.Option(help="Why; it is kept.")]
 
 # The catalog deletes old metadata itself, and PyIceberg warns that it couldn't do so as well.
 logging.getLogger("pyiceberg.catalog").setLevel(logging.ERROR)
@@ -48,6 +50,12 @@ def fail(message: str, code: int, as_json: bool = False, **more: Any) -> NoRetur
         print_json({"error": message, **more})
     err.print(Text.assemble(("✗ ", "bold red"), message) if err.is_terminal else message)
     raise typer.Exit(code)
+
+
+def need_reason(because: str, as_json: bool) -> None:
+    """Leave where no reason is given."""
+    if not because.strip():
+        fail("--because needs a reason", UNUSABLE, as_json)
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from pyiceberg.table import Table as LakeTable
 from pyiceberg.types import TimestamptzType
 
 from pipelines.lake.properties import KEY_COLUMNS, SOURCE_SCHEMA, SOURCE_TABLE, TOPIC
-from services.cli.output import UNUSABLE, age, expected_errors, fail, print_json, size
+from services.cli.output import UNUSABLE, NeededBecause, age, expected_errors, fail, need_reason, print_json, size
 from services.operations.audit_trail import audited
 from services.operations.dead_letters.letters import Letters
 from services.stack.console import Grid, out
@@ -195,20 +195,18 @@ Example:
 @app.command("give-up", help=GIVE_UP_HELP)
 def give_up(
     topic: Annotated[str, typer.Argument(help="The table's topic.")],
-    because: Annotated[str, typer.Option(help="Why; it is kept.")],
+    because: NeededBecause,
     as_json: AsJson = False,
 ) -> None:
     """Let go of a held table."""
-    if not because.strip():
-        fail("--because needs a reason", UNUSABLE, as_json)
+    need_reason(because, as_json)
     with expected_errors(as_json):
         settings = StackSettings.load()
         topics = kafka(settings)
         held = topics.held()
         if topic not in held:
             fail(f"{topic} isn't held. Held: {', '.join(sorted(held)) or 'none'}.", UNUSABLE, as_json)
-        ends = topics.ends(key for key in topics.partitions() if key[0] == topic)
-        given_up = {partition: end for (_, partition), end in sorted(ends.items())}
+        given_up = topics.ends_of(topic)
         with audited(catalog := open_catalog(settings), "give-up", topic, because) as doing:
             doing.detail["held"] = held[topic]
             Letters(catalog).give_up(topic, given_up, because)

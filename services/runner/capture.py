@@ -6,17 +6,15 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
-from rich.text import Text
 
 from pipelines.sources.base.errors import SourceError
+from services.runner.report import labelled
 
 if TYPE_CHECKING:
     from services.capture.status import CaptureReport
     from services.runner.protocol import Runner
 
 MIB = 1024**2
-# Of 80 columns; the rest is for what is said.
-LABEL_WIDTH = 24
 CHANGED_PAGE = "infra/runbooks/changed-without-events.md"
 
 
@@ -47,13 +45,7 @@ def is_healthy(capture: CaptureReport | str | None) -> bool:
 
 def table(capture: CaptureReport | str) -> Table:
     """Return the report as rows of a name and a text."""
-    shown = Table(box=None, pad_edge=False, show_header=False)
-    shown.add_column(style="bold", max_width=LABEL_WIDTH, overflow="fold")
-    shown.add_column(overflow="fold")
-    rows = [("capture", f"not known: {capture}")] if isinstance(capture, str) else _rows(capture)
-    for name, text in rows:
-        shown.add_row(name, Text(text))
-    return shown
+    return labelled([("capture", f"not known: {capture}")] if isinstance(capture, str) else _rows(capture))
 
 
 def _rows(capture: CaptureReport) -> Iterator[tuple[str, str]]:

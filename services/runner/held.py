@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from rich.table import Table
-from rich.text import Text
 
 from pipelines.mirror.holds import GIVEN_UP
+from services.runner.report import labelled
 
 HELD_PAGE = "infra/runbooks/table-held.md"
 
@@ -39,13 +39,7 @@ def is_healthy(held: dict[str, str] | str | None) -> bool:
 
 def table(held: dict[str, str] | str) -> Table:
     """Return the report as rows of a name and a text."""
-    shown = Table(box=None, pad_edge=False, show_header=False)
-    shown.add_column(style="bold", no_wrap=True)
-    shown.add_column(overflow="fold")
     if isinstance(held, str):
-        shown.add_row("mirror", Text(f"not known: {held}"))
-        return shown
-    shown.add_row("mirror", f"{len(held)} tables are held; see {HELD_PAGE}" if held else "no table is held")
-    for topic, why in sorted(held.items()):
-        shown.add_row("  held", Text(f"{topic}: {why}"))
-    return shown
+        return labelled([("mirror", f"not known: {held}")])
+    first = f"{len(held)} tables are held; see {HELD_PAGE}" if held else "no table is held"
+    return labelled([("mirror", first), *(("  held", f"{topic}: {why}") for topic, why in sorted(held.items()))])

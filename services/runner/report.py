@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, computed_field
+from rich.table import Table
 from rich.text import Text
 
 from services.stack.console import Grid
@@ -14,6 +16,8 @@ RunnerName = Literal["compose", "process"]
 GOOD: frozenset[State] = frozenset({"healthy", "running", "completed"})
 _COLOURS = {"starting": "yellow", "unhealthy": "red", "failed": "red", "stopped": "dim"}
 MIB = 1024**2
+# Of 80 columns; the rest is for what is said.
+LABEL_WIDTH = 24
 
 
 class _Report(BaseModel):
@@ -105,3 +109,13 @@ def table(stack: StackReport) -> Grid:
 def details(stack: StackReport) -> list[str]:
     """Return a line for each service of which its row doesn't say all."""
     return [f"{service.name}: {service.detail}" for service in stack.services if service.detail]
+
+
+def labelled(rows: Iterable[tuple[str, str]]) -> Table:
+    """Return rows of a name and what is said of it."""
+    shown = Table(box=None, pad_edge=False, show_header=False)
+    shown.add_column(style="bold", max_width=LABEL_WIDTH, overflow="fold")
+    shown.add_column(overflow="fold")
+    for name, text in rows:
+        shown.add_row(name, Text(text))
+    return shown

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
-from rich.text import Text
+
+from services.runner.report import labelled
 
 if TYPE_CHECKING:
     from services.verify.explanation import Explanation
@@ -65,23 +66,20 @@ def is_healthy(known: Verified | str | None) -> bool:
 
 def table(known: Verified | str) -> Table:
     """Return the report as rows of a name and a text."""
-    shown = Table(box=None, pad_edge=False, show_header=False)
-    shown.add_column(style="bold", no_wrap=True)
-    shown.add_column(overflow="fold")
-    if isinstance(known, str):
-        shown.add_row("verifier", Text(f"not known: {known}"))
-        return shown
+    return labelled([("verifier", f"not known: {known}")] if isinstance(known, str) else _rows(known))
+
+
+def _rows(known: Verified) -> Iterator[tuple[str, str]]:
     verified = [state.verified.at for state in known.states if state.verified]
     since = f", each through {min(verified):%Y-%m-%d %H:%M:%S} UTC or later" if verified else ""
-    shown.add_row("verifier", f"{len(verified)} of {len(known.states)} tables verified{since}")
+    yield "verifier", f"{len(verified)} of {len(known.states)} tables verified{since}"
     for state in known.states:
         if state.differences:
-            shown.add_row("  differs", Text(_differs(state)))
+            yield "  differs", _differs(state)
             for each in known.explained.get(state.table, ()):
-                shown.add_row("    because", Text(str(each)))
+                yield "    because", str(each)
         if state.not_compared:
-            shown.add_row("  not compared", Text(f"{state.table}: {state.not_compared}"))
-    return shown
+            yield "  not compared", f"{state.table}: {state.not_compared}"
 
 
 def _differs(state: TableState) -> str:

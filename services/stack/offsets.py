@@ -47,6 +47,11 @@ class KafkaOffsets:
         """Return the offset after the last committed one (markers of transactions count as offsets)."""
         return self._list(partitions, LATEST)
 
+    def ends_of(self, topic: str) -> dict[int, int]:
+        """Return the same of each partition of a captured table's topic; of another topic nothing."""
+        found = self.ends(key for key in self.partitions() if key[0] == topic)
+        return {partition: end for (_, partition), end in sorted(found.items())}
+
     def starts(self, partitions: Iterable[TopicPartitionKey]) -> Offsets:
         """Return the first offset that is still held."""
         return self._list(partitions, EARLIEST)

@@ -67,7 +67,7 @@ def fingerprint_lake(
     A removed row that isn't there changes nothing.
     """
     gone = _hashed(columns, f"(SELECT * FROM {TAIL} WHERE gone)") if keyless else None
-    removed = Counter(Fingerprint(1, *row) for row in connection.execute(gone).fetchall()) if gone else Counter()
+    removed = Counter(_row(*row) for row in connection.execute(gone).fetchall()) if gone else Counter()
     query = _hashed(columns, LAKE)
     if removed:
         query = (

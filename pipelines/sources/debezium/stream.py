@@ -62,12 +62,15 @@ class DebeziumStream:
             bases = tuple((name.upper(), base.upper()) for name, base in versions.bases)
             return schemas.look_up(self.registry, profile, table, self.dialect, bases)
 
-        def is_explained(versions: TableVersions) -> bool:
-            unexplained = {column for shape, _ in found(versions).written for column in shape.unexplained}
+        def explain(schemas: Schemas, versions: TableVersions) -> bool:
+            unexplained = {column for shape, _ in schemas.written for column in shape.unexplained}
             return unexplained <= {(c.name, c.type.upper()) for v in versions.versions for c in v.columns}
 
         known = self.schema_log.table(*table)
-        return found(known if is_explained(known) else self.schema_log.explained(*table, is_explained))
+        schemas_known = found(known)
+        if explain(schemas_known, known):
+            return schemas_known
+        return found(self.schema_log.explained(*table, lambda versions: explain(found(versions), versions)))
 
     def decode(
         self,

@@ -9,6 +9,7 @@ from pipelines.sources.base.capture import Exclusion, LeftOut, Mode, SlotState, 
 from pipelines.sources.debezium.names import need_escapes, why_unusable
 from pipelines.sources.postgres.capture import PUBLICATION, ROLE, SLOT
 from pipelines.sources.postgres.exclusions import exclusions
+from pipelines.sources.postgres.keys import MISLEADS
 from pipelines.sources.postgres.types import NO_TYPE
 
 
@@ -137,7 +138,7 @@ def _why_left_out(state: TableState) -> str | None:
 
 
 # Without a primary key, Debezium takes the first unique index, by name, that has no expressions.
-_STATES = """
+_STATES = f"""
 SELECT n.nspname, c.relname, c.relkind::text, c.relpersistence = 'u', c.relispartition, c.relreplident::text,
        EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary AND NOT taken.misleads),
        EXISTS (SELECT FROM pg_publication p JOIN pg_publication_namespace pn ON pn.pnpubid = p.oid
@@ -157,8 +158,7 @@ LEFT JOIN LATERAL (
   SELECT x.relname::text AS name,
          i.indpred IS NULL AND NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid
                                            AND a.attnum = ANY (i.indkey) AND NOT a.attnotnull) AS sound,
-         NOT i.indimmediate OR EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid
-                                       AND a.attnum = ANY (i.indkey) AND a.attgenerated <> '') AS misleads
+         {MISLEADS} AS misleads
   FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid
   WHERE i.indrelid = c.oid AND i.indisunique AND i.indexprs IS NULL
   ORDER BY i.indisprimary DESC, x.relname LIMIT 1
@@ -170,7 +170,7 @@ ORDER BY 1, 2"""
 def read_states(connection: psycopg.Connection, schemas: Sequence[str]) -> list[TableState]:
     """Return the tables of these schemas, partitions among them. Any role that may connect can read this."""
     asked = {"publication": PUBLICATION, "role": ROLE, "schemas": list(schemas), "no_type": list(NO_TYPE)}
-    found = connection.execute(_STATES, asked).fetchall()
+    found = connection.execute(_STATES.encode(), asked).fetchall()
     return [TableState(*(*columns, tuple(generated), tuple(unheld))) for *columns, generated, unheld in found]
 
 

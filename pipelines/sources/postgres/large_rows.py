@@ -11,6 +11,7 @@ from psycopg import sql
 
 from pipelines.sources.base.capture import LargeRow
 from pipelines.sources.postgres.capture import PUBLICATION, SLOT
+from pipelines.sources.postgres.keys import PRIMARY_KEY
 
 # Of the log; what is asked for comes with the first transactions, since the task couldn't go on.
 _MOST_CHANGES = 100_000
@@ -18,18 +19,14 @@ _SECONDS_A_TABLE = 60
 _IN_THE_LOG = """
 SELECT data FROM pg_logical_slot_peek_binary_changes(%s, NULL, %s, 'proto_version', '1', 'publication_names', %s)
 WHERE octet_length(data) > %s AND get_byte(data, 0) IN (68, 73, 85) LIMIT 1"""
-_COLUMNS = """
-SELECT n.nspname || '.' || c.relname, array_agg(a.attname::text ORDER BY a.attnum),
-       (SELECT array_agg(k.attname::text) FROM pg_index i JOIN pg_attribute k ON k.attrelid = i.indrelid
-        AND k.attnum = ANY (i.indkey) WHERE i.indrelid = c.oid AND i.indisprimary)
+_COLUMNS = f"""
+SELECT n.nspname || '.' || c.relname, array_agg(a.attname::text ORDER BY a.attnum), {PRIMARY_KEY}
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''
 WHERE c.oid = %s GROUP BY c.oid, n.nspname, c.relname"""
 # Rows that are long are stored apart from their table.
-_TABLES = """
-SELECT n.nspname, c.relname, (
-  SELECT array_agg(k.attname::text) FROM pg_index i JOIN pg_attribute k ON k.attrelid = i.indrelid
-  AND k.attnum = ANY (i.indkey) WHERE i.indrelid = c.oid AND i.indisprimary)
+_TABLES = f"""
+SELECT n.nspname, c.relname, {PRIMARY_KEY}
 FROM pg_publication_namespace p JOIN pg_class c ON c.relnamespace = p.pnnspid JOIN pg_namespace n ON n.oid = p.pnnspid
 JOIN pg_publication b ON b.oid = p.pnpubid AND b.pubname = %s
 WHERE c.relkind = 'r' AND c.reltoastrelid <> 0 AND pg_relation_size(c.reltoastrelid) > 0 AND n.nspname <> 'lakehouse'
@@ -47,7 +44,7 @@ def find(connection: psycopg.Connection, more_than: int) -> LargeRow | None:
 
 
 def _of_the_log(connection: psycopg.Connection, message: bytes) -> LargeRow | None:
-    described = connection.execute(_COLUMNS, struct.unpack_from(">I", message, 1)).fetchone()
+    described = connection.execute(_COLUMNS.encode(), struct.unpack_from(">I", message, 1)).fetchone()
     if described is None:
         return None
     table, columns, key = described
@@ -80,7 +77,7 @@ def tuple_values(message: bytes) -> list[str | None]:
 
 
 def _of_a_table(connection: psycopg.Connection, more_than: int) -> LargeRow | None:
-    for schema, table, key in connection.execute(_TABLES, (PUBLICATION,)).fetchall():
+    for schema, table, key in connection.execute(_TABLES.encode(), (PUBLICATION,)).fetchall():
         columns = sql.SQL(", ").join([sql.SQL("t.{}::text").format(sql.Identifier(name)) for name in key or ()])
         query = sql.SQL(
             "SELECT octet_length(t::text), ARRAY[{}]::text[] FROM {} t WHERE octet_length(t::text) > %s LIMIT 1"

@@ -15,6 +15,7 @@ from psycopg import sql
 
 from pipelines.sources.base.tables import SourceTable, TableColumn
 from pipelines.sources.postgres.exclusions import exclusions
+from pipelines.sources.postgres.keys import MISLEADS
 from pipelines.sources.postgres.snapshot import Snapshot
 from pipelines.sources.postgres.types import why_left_out
 
@@ -81,12 +82,11 @@ FROM base b JOIN pg_type t ON t.oid = b.type AND t.typtype <> 'd'
 LEFT JOIN pg_type e ON t.typcategory = 'A' AND e.oid = t.typelem
 ORDER BY b.attnum"""
 
-_KEY = """
+_KEY = f"""
 SELECT a.attname FROM pg_index i
 CROSS JOIN LATERAL unnest(i.indkey::int2[]) WITH ORDINALITY AS k(attnum, position)
 JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum
-WHERE i.indrelid = %s AND i.indisprimary AND i.indimmediate AND NOT EXISTS (
-  SELECT FROM pg_attribute g WHERE g.attrelid = i.indrelid AND g.attnum = ANY (i.indkey) AND g.attgenerated <> '')
+WHERE i.indrelid = %s AND i.indisprimary AND NOT {MISLEADS}
 ORDER BY k.position"""
 
 
@@ -166,7 +166,7 @@ def _columns(connection: psycopg.Connection, oid: int, excluded: Collection[str]
 
 
 def _key(connection: psycopg.Connection, oid: int) -> tuple[str, ...]:
-    return tuple(name for (name,) in connection.execute(_KEY, (oid,)).fetchall())
+    return tuple(name for (name,) in connection.execute(_KEY.encode(), (oid,)).fetchall())
 
 
 def count_rows(connection: psycopg.Connection, table: SourceTable) -> int:
