@@ -1,10 +1,8 @@
 """Mirror a batch: every captured topic's records, split by table and merged side by side."""
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Mapping, Set
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
-from queue import SimpleQueue
 from threading import Event
 
 from pyspark.sql import DataFrame, SparkSession
@@ -37,6 +35,7 @@ from pipelines.settings import MirrorSettings
 from pipelines.sources.base.source import StreamSource
 from pipelines.spark.executors import Executors
 from pipelines.spark.leaks import Leaks
+from pipelines.spark.sessions import Sessions
 from pipelines.specs.load import Specs
 from quality.contract import Contract
 
@@ -78,10 +77,7 @@ class BatchMirror:
         self._late = False
         self._leaks, self._executors = Leaks(spark._jvm, log), Executors(spark, log)
         self._pool = ThreadPoolExecutor(PARALLEL_TABLES, thread_name_prefix="table")
-        # A session's settings carry one commit's ledger, so a session serves one table at a time.
-        self._sessions: SimpleQueue[SparkSession] = SimpleQueue()
-        for _ in range(PARALLEL_TABLES):
-            self._sessions.put(spark.newSession())
+        self._sessions = Sessions(spark, PARALLEL_TABLES)
 
     def __call__(self, records: DataFrame, number: int) -> None:
         """Mirror one batch and log a line about it. Raises Stopping once the process was asked to stop."""
@@ -233,7 +229,7 @@ class BatchMirror:
 
     def _hold(self, topic: str, error: BaseException, planned: Ranges) -> None:
         mirror = self._tables[topic]
-        with self._session() as session:
+        with self._sessions.lend() as session:
             positions = mirror.positions(session)
         given_up, let_go = self._waiting.given_up(topic), None
         if mirror.is_gone:
@@ -281,24 +277,16 @@ class BatchMirror:
                 outcome = TopicOutcome(topic, rows=profile.rows)
                 return mirror.mirror(TopicBatch(records, profile, planned, number, session, outcome), altered)
 
-        with self._session() as session:
+        with self._sessions.lend() as session:
             self._background.start(topic, mirror.positions(session), alone)
 
     def _mirror_one(
         self, raw: DataFrame, profile: TopicProfile, planned: Ranges, number: int, altered: bool
     ) -> TopicOutcome:
         mirror = self._mirror_of(profile.topic)
-        with self._session() as session:
+        with self._sessions.lend() as session:
             outcome = TopicOutcome(profile.topic, rows=profile.rows)
             return mirror.mirror(TopicBatch(raw, profile, planned, number, session, outcome), altered)
 
     def _mirror_of(self, name: str) -> TableMirror:
         return self._known.mirror_of(name, self._pace, self._letters, self._waiting, self._resyncs)
-
-    @contextmanager
-    def _session(self) -> Iterator[SparkSession]:
-        session = self._sessions.get()
-        try:
-            yield session
-        finally:
-            self._sessions.put(session)

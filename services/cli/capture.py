@@ -50,7 +50,8 @@ def exclude(
             schema, name = _split(table)
             found = source.describe(schema, name)
             if found is None:
-                fail(f"the source has no table {schema}.{name}", UNUSABLE, as_json)
+                fail(f"the source has no table {schema}.{name}. `make status` lists those captured; of a schema other"
+                     " than public: `schema.table`.", UNUSABLE, as_json)  # fmt: skip
             columns = {each.name: each for each in found.columns}
             if column is not None and column not in columns:
                 fail(f"{schema}.{name} has no column {column}. Columns: {', '.join(columns)}.", UNUSABLE, as_json)

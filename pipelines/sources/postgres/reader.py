@@ -14,6 +14,7 @@ import pyarrow.csv as pa_csv
 from psycopg import sql
 
 from pipelines.sources.base.tables import SourceTable, TableColumn
+from pipelines.sources.postgres.copy_stream import CopyStream
 from pipelines.sources.postgres.exclusions import exclusions
 from pipelines.sources.postgres.keys import MISLEADS
 from pipelines.sources.postgres.snapshot import Snapshot
@@ -218,8 +219,6 @@ def read_rows(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of the connection's snapshot, as batches of text columns in the order of ``columns``.
 
-    They are called ``c0, c1, …``.
-
     They are ``c0, c1, …`` in the order of ``columns``. A null is a null, an empty text an empty text. Raises
     pyarrow.ArrowInvalid for a row larger than BLOCK_BYTES.
     """
@@ -230,7 +229,7 @@ def read_rows(
     )
     names = ["present", *(f"c{index}" for index in range(len(columns)))]
     with connection.cursor() as cursor, cursor.copy(query) as copy:
-        stream = _CopyStream(copy)
+        stream = CopyStream(copy)
         if not stream.has_rows():
             return
         reader = pa_csv.open_csv(
@@ -271,35 +270,3 @@ def _numeric(is_array: bool, typmod: int) -> str:
     if is_array or typmod < 0 or precision > 38 or scale > precision:
         return "VARCHAR"
     return f"DECIMAL({precision},{scale})"
-
-
-class _CopyStream:
-    """A COPY's output as a file to read from."""
-
-    closed = False
-
-    def __init__(self, copy: psycopg.Copy) -> None:
-        self._copy = copy
-        self._buffer = bytearray()
-        self._ended = False
-
-    def has_rows(self) -> bool:
-        """Return whether there is anything to read; what was read for that isn't lost."""
-        self._fill(1)
-        return bool(self._buffer)
-
-    def read(self, size: int = -1) -> bytes:
-        """Return up to ``size`` bytes, all of the rest if it is negative; empty at the end."""
-        self._fill(size if size >= 0 else None)
-        data = bytes(self._buffer[:size] if size >= 0 else self._buffer)
-        del self._buffer[: len(data)]
-        return data
-
-    def close(self) -> None:
-        """Do nothing: the COPY ends with its cursor."""
-
-    def _fill(self, size: int | None) -> None:
-        while not self._ended and (size is None or len(self._buffer) < size):
-            chunk = self._copy.read()
-            self._ended = not chunk
-            self._buffer += chunk
