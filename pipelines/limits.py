@@ -14,7 +14,9 @@ class Limits:
     merge. ``near_rows``: so many rows of the table may lie between the least and the greatest new key.
     ``rows_per_key``: a table with fewer rows than so many times the changed keys is read whole. ``few_removals``: up to
     so many, the rows that a table without a key loses are sent to where it is read. ``filter_buckets``: the most that a
-    key filter has.
+    key filter has. ``direct_changes``: up to so many are written without Spark. ``plain_offsets``: up to so many
+    are brought by a plan that was made before. ``remembered_rows``: of so many rows of
+    all tables it is remembered where they are, 50 bytes each.
     """
 
     few_records: int = 50_000
@@ -25,6 +27,9 @@ class Limits:
     rows_per_key: int = 2
     few_removals: int = 5_000
     filter_buckets: int = 1 << 20
+    direct_changes: int = 20_000
+    plain_offsets: int = 20_000
+    remembered_rows: int = 3_000_000
 
     def is_few(self, records: int) -> bool:
         """Return whether planning and starting cost more than so many records do."""

@@ -21,16 +21,24 @@ from pipelines.spark.dataframes import keep_with_stats, release
 
 
 def decode_changes(
-    raw: DataFrame, found: Schemas, target: TargetSchema, versions: TableVersions, source: StreamSource
+    raw: DataFrame,
+    found: Schemas,
+    target: TargetSchema,
+    versions: TableVersions,
+    source: StreamSource,
+    carry: tuple[str, ...] = (),
 ) -> DataFrame:
-    """Return change rows, each decoded by the schema that it was written with. ``found`` has a usable shape."""
+    """Return change rows, each decoded by the schema that it was written with. ``found`` has a usable shape.
+
+    ``carry``: columns of ``raw`` that they have as well.
+    """
     *older, (shape, writers) = found.written
     others = [writer for _, writers in older for writer in writers]
     newest = raw.where(schema_id("value").isNull() | ~_written_by(others)) if others else raw
     keyless = not target.keys
-    rows = project_rows(source.decode(newest, shape, writers, found.rejected, keyless), shape, target, versions)
+    rows = project_rows(source.decode(newest, shape, writers, found.rejected, keyless, carry), shape, target, versions)
     for shape, writers in older:
-        mine = source.decode(raw.where(_written_by(writers)), shape, writers, {}, keyless)
+        mine = source.decode(raw.where(_written_by(writers)), shape, writers, {}, keyless, carry)
         rows = rows.unionByName(project_rows(mine, shape, target, versions))
     return rows
 
@@ -49,10 +57,7 @@ def admit_changes(
     ``waiting``: the keys behind whose letters events wait (see :mod:`pipelines.dead_letters.waiting`); events that come
     after a broken one in this very batch wait as well.
     """
-    rows = admit(rows, keys)
-    if enforcement is not None:
-        rows = enforcement.apply(rows, batch, shape)
-    rows, shape = protected.protect(rows, shape), protected.shape(shape)
+    rows, shape = ready_changes(rows, batch, shape, keys, enforcement, protected)
     if waiting is not None:
         rows = park(rows, followers(batch.raw, waiting))
     rows, stats = _keep_with_stats(rows, shape, keys, request)
@@ -63,6 +68,17 @@ def admit_changes(
     parked, stats = _keep_with_stats(park(rows, followers(batch.raw, first)), shape, keys, request)
     release(rows)
     return parked, stats
+
+
+def ready_changes(
+    rows: DataFrame, batch: TopicBatch, shape: TableShape, keys: tuple[str, ...], enforcement: Enforcement | None,
+    protected: ProtectedColumns,
+) -> tuple[DataFrame, TableShape]:  # fmt: skip
+    """Return ``rows`` with their problems and their values ``protected``, and the shape that they have then."""
+    rows = admit(rows, keys)
+    if enforcement is not None:
+        rows = enforcement.apply(rows, batch, shape)
+    return protected.protect(rows, shape), protected.shape(shape)
 
 
 def _keep_with_stats(

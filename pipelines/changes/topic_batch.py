@@ -1,6 +1,7 @@
 """The records of one topic in a batch, and what becomes of them."""
 
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -49,6 +50,7 @@ class TopicOutcome:
     and turned out to hold what was expected. ``layout``: what was changed of it; ``layout_refused``: why the one of the
     table's spec can't be had. ``described``: what of its contract was written into its metadata; ``broken``: promise of
     it to how many rows broke it; ``not_enforced``: promise to why it can't be checked on the table as it is.
+    ``writers``: how many commits were written by which (see :mod:`pipelines.merge.strategy`).
     """
 
     topic: str
@@ -64,6 +66,7 @@ class TopicOutcome:
     broken: dict[str, int] = field(default_factory=dict)
     not_enforced: dict[str, str] = field(default_factory=dict)
     committed: bool = False
+    writers: Counter[str] = field(default_factory=Counter)
     expected: bool = False
     oldest_commit: float | None = None
     ms: dict[str, int] = field(default_factory=dict)

@@ -4,14 +4,16 @@ That is so when the table was dropped or rolled back, or when the stream's check
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
+from functools import cached_property
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from pyspark.sql import DataFrame, SparkSession
 
 from pipelines.errors import RetryBatch
+from pipelines.kafka import worker_records
 from pipelines.kafka.checkpoint import TopicOffsets
 from pipelines.kafka.client import (
     ANSWER_SECONDS,
@@ -46,6 +48,24 @@ class TopicReader:
         """Return partition to the offset after the last record that the topic has now. Raises RetryBatch."""
         with _answering(self._kafka_bootstrap):
             return stable_ends(self._kafka_bootstrap, topic)
+
+    def prepared(self, session: SparkSession) -> DataFrame:
+        """Return the records of what a run of a plan is asked for (:mod:`pipelines.kafka.worker_records`)."""
+        return worker_records.records(session, self._kafka_bootstrap)
+
+    def ask(self, topic: str, ranges: Ranges) -> str:
+        """Return what to ask a run for, so that it is of these ranges."""
+        return worker_records.ask(topic, ranges)
+
+    def present_ends(self, topic: str, partitions: Collection[int]) -> dict[int, int]:
+        """Return partition to the offset after the last record that may be read now. Raises RetryBatch."""
+        with _answering(self._kafka_bootstrap):
+            found = ask(lambda: list_offsets(self._admin, [(topic, p) for p in partitions], LATEST))
+        return {partition: end for (_, partition), end in found.items()}
+
+    @cached_property
+    def _admin(self) -> AdminClient:
+        return AdminClient(client_config(self._kafka_bootstrap))
 
     def lost(self, topic: str, ranges: Ranges) -> dict[int, tuple[int, int]]:
         """Return what of ``ranges`` Kafka doesn't store any more.

@@ -56,6 +56,30 @@ class LakeTable:
         return None if snapshot is None else int(snapshot.snapshotId())
 
     @property
+    def parent_snapshot_id(self) -> int | None:
+        """The snapshot that the current one was laid over; None: there is none."""
+        snapshot = self._head
+        parent = None if snapshot is None else snapshot.parentId()
+        return None if parent is None else int(parent)
+
+    def file_tasks(self, bounded: Sequence[str]) -> Iterator[dict[str, Any]]:
+        """Yield each live data file with the files of deletes that concern it, in Iceberg's JSON form.
+
+        Files have the bounds of the columns ``bounded``, and no other statistics.
+        """
+        if self._head is None:
+            return
+        iceberg = self.jvm.org.apache.iceberg
+        scan = self._table.newScan().includeColumnStats(list(bounded))
+        tasks = (scan if self.branch is None else scan.useRef(self.branch)).planFiles()
+        try:
+            iterator = tasks.iterator()
+            while iterator.hasNext():
+                yield json.loads(iceberg.ScanTaskParser.toJson(iterator.next()))
+        finally:
+            tasks.close()
+
+    @property
     def java(self) -> Any:
         """Iceberg's own Table."""
         return self._table
@@ -130,19 +154,19 @@ class LakeTable:
     @property
     def column_types(self) -> dict[str, str]:
         """Column name to Iceberg type, as Iceberg prints it."""
-        return {column["name"]: self._printed(column) for column in self._schema}
+        return {column["name"]: self._printed(column) for column in self.columns}
 
     @property
     def comments(self) -> dict[str, str | None]:
         """Column name to its comment."""
-        return {column["name"]: column.get("doc") for column in self._schema}
+        return {column["name"]: column.get("doc") for column in self.columns}
 
     def _printed(self, column: Mapping[str, Any]) -> str:
         name, kind = column["name"], column["type"]
         return kind if isinstance(kind, str) else str(self._table.schema().findType(name).toString())
 
     @property
-    def _schema(self) -> list[dict[str, Any]]:
+    def columns(self) -> list[dict[str, Any]]:
         """The columns in Iceberg's JSON form."""
         if self._columns is None:
             text = self.jvm.org.apache.iceberg.SchemaParser.toJson(self._table.schema())

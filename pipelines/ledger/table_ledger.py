@@ -66,6 +66,10 @@ class TableLedger:
         """The ledger as it would be if everything that was read had been committed."""
         return self.known.after({partition: (0, end) for partition, end in self._read.items()}, self._truncated)
 
+    def is_next(self, ranges: Ranges) -> bool:
+        """Return whether ``ranges`` are what comes next, all of them."""
+        return self.reached.pending(ranges) == ranges and not self.reached.skipped(ranges)
+
     def read_through(self, ranges: Ranges) -> None:
         """Note that everything in ``ranges`` has been read."""
         self._read.update(self.reached.after(ranges).positions)

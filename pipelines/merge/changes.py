@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame
 from pipelines.changes.stats import BatchStats, StatsRequest
 from pipelines.changes.topic_batch import TopicBatch
 from pipelines.kafka.ranges import Positions
+from pipelines.lake.live_rows import LiveRows
 from pipelines.lake.table import LakeTable
 from pipelines.ledger.entries import Counts, Ledger
 from pipelines.ledger.table_ledger import Write
@@ -22,7 +23,8 @@ class MergeInput:
     ``good``: change rows without a problem, without truncates and what a truncate made void; ``stats``, ``request``:
     see :mod:`pipelines.changes.stats`. ``truncated``: rows of the table that are older than this log position are
     deleted; None: no truncate is among the changes. ``resynced_from``: where a running resync began to read rows again.
-    ``complete``: ``good`` has every live row, and none is overtaken but by another of its key.
+    ``complete``: ``good`` has every live row, and none is overtaken but by another of its key. ``live``: what is
+    remembered of the table's rows; None: nothing is.
     """
 
     batch: TopicBatch
@@ -36,6 +38,7 @@ class MergeInput:
     known: Ledger
     resynced_from: Positions
     complete: bool
+    live: LiveRows | None = None
 
     def counts(self, taken: int, lost: int) -> Counts:
         """Return what becomes of the records, if ``taken`` of ``good`` count, ``lost`` of which turn out broken."""
@@ -72,9 +75,10 @@ class PreparedWrite:
     """Changes that can be committed.
 
     ``write`` writes them, given the summary that the commit shall carry; ``counts``: what becomes of the records;
-    ``letters``: the dead letters that were found on the way.
+    ``letters``: the dead letters that were found on the way; ``writer``: by whom.
     """
 
     write: Write
     counts: Counts
     letters: Sequence[DataFrame]
+    writer: str = "merge"

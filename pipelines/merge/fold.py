@@ -25,15 +25,17 @@ OP, KEEP, LOST = "__op", "__keep", "__lost"
 
 
 def fold(
-    changes: DataFrame, shape: TableShape, keys: Sequence[str], has_unavailable: bool, order: Column | None = None
-) -> DataFrame:
+    changes: DataFrame, shape: TableShape, keys: Sequence[str], has_unavailable: bool, order: Column | None = None,
+    more: Sequence[tuple[str, Column]] = (),
+) -> DataFrame:  # fmt: skip
     """Return one row a key, with the newest state of the key.
 
     A row has the source's columns, the technical ones, ``__op`` (``u`` or ``d``), and with ``has_unavailable``
     ``__keep``, a struct of booleans that says which columns the table's own value stays in, and ``__lost``.
 
     ``changes``: change rows (:mod:`pipelines.sources.base.change_rows`) without a problem and without truncates.
-    ``order``: what orders the events of a key instead of the offset, where they may be on several partitions.
+    ``order``: what orders the events of a key instead of the offset, where they may be on several partitions. ``more``:
+    aggregates of each key's events, which the rows have as well, by name.
     """
     values = F.col("row")
     order = F.col("offset") if order is None else order
@@ -42,8 +44,10 @@ def fold(
     )
     inherited = [_newest_known(column.name, order) for column in shape.toastable] if has_unavailable else []
     key_columns = [values.getField(key).alias(f"key_{index}") for index, key in enumerate(keys)]
-    folded = changes.groupBy(*key_columns).agg(newest, *inherited)
-    return folded.select(*_columns(changes.sparkSession._jvm, shape, has_unavailable))
+    others = [aggregate.alias(name) for name, aggregate in more]
+    folded = changes.groupBy(*key_columns).agg(newest, *inherited, *others)
+    kept = [F.col(name) for name, _ in more]
+    return folded.select(*_columns(changes.sparkSession._jvm, shape, has_unavailable), *kept)
 
 
 def newest_positions(changes: DataFrame, keys: Sequence[str]) -> DataFrame:

@@ -99,7 +99,7 @@ def prepare(changes: MergeInput, _: Strategy, limits: Limits) -> Iterator[Prepar
             truncated=cleared,
         )
         write = partial(_write, changes, plan, appends=cleared is None and found.between is None)
-        yield PreparedWrite(write, changes.counts(summed, found.lost), letters)
+        yield PreparedWrite(write, changes.counts(summed, found.lost), letters, "keyless")
 
 
 def net_changes(

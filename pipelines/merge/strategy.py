@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from pipelines.lake.commit import NO_SETTINGS
 from pipelines.limits import Limits
-from pipelines.merge import keyed, keyless
+from pipelines.merge import direct, keyed, keyless
 from pipelines.merge.changes import MergeInput, PreparedWrite, Strategy
 
 # For rows of which a look at each stage's outcome, to plan anew, takes longer than a plan that isn't the best.
@@ -33,6 +33,7 @@ class Writer:
 
 WRITERS = (
     Writer("keyless", lambda changes, _: not changes.keys, keyless.prepare),
+    Writer("direct", direct.takes, direct.prepare),
     Writer("merge", lambda changes, _: bool(changes.keys), keyed.prepare),
 )
 

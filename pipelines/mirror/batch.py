@@ -8,13 +8,12 @@ from threading import Event
 from pyspark.sql import DataFrame, SparkSession
 from structlog.stdlib import BoundLogger
 
-from pipelines.changes.topic_batch import TopicBatch, TopicOutcome, cached, coalesced
+from pipelines.changes.topic_batch import TopicOutcome
 from pipelines.dead_letters.store import DeadLetters
 from pipelines.dead_letters.waiting import WaitingKeys
 from pipelines.errors import RetryBatch, Stopping, StopPipeline
 from pipelines.failpoints import failpoint
 from pipelines.kafka.checkpoint import OffsetLog
-from pipelines.kafka.profile import TopicProfile
 from pipelines.kafka.ranges import Positions, Ranges, non_empty, offset_count
 from pipelines.ledger.entries import Ledger
 from pipelines.ledger.resyncs import Resyncs
@@ -24,6 +23,7 @@ from pipelines.mirror.awaited_offsets import AwaitedOffsets
 from pipelines.mirror.background import BackgroundTables
 from pipelines.mirror.holds import Holds, Outlook
 from pipelines.mirror.intake import BatchRecords, Intake
+from pipelines.mirror.jobs import TableJobs
 from pipelines.mirror.pace import Pace
 from pipelines.mirror.plan import Step, TableState, step
 from pipelines.mirror.progress import ProgressPublisher, progress_offsets
@@ -78,6 +78,7 @@ class BatchMirror:
         self._leaks, self._executors = Leaks(spark._jvm, log), Executors(spark, log)
         self._pool = ThreadPoolExecutor(PARALLEL_TABLES, thread_name_prefix="table")
         self._sessions = Sessions(spark, PARALLEL_TABLES)
+        self._jobs = TableJobs(self._sessions, self._mirror_of, self._limits)
 
     def __call__(self, records: DataFrame, number: int) -> None:
         """Mirror one batch and log a line about it. Raises Stopping once the process was asked to stop."""
@@ -92,25 +93,28 @@ class BatchMirror:
         planned = self._of_tables(ranges)
         outcomes = self._background_outcomes(planned)
         altered = self._altered(ranges)
-        states, reached = self._states(planned, altered, behind)
+        # Both look, whatever the first one says.
+        decided = any([self._waiting.refresh(), self._resyncs.refresh()])
+        states, reached = self._states(planned, altered, decided, behind)
         steps = {topic: step(state) for topic, state in states.items()}
         taken = {t: self._from_its_ledger(t, planned[t]) for t, each in steps.items() if each.reads}
+        # What holds a table may be a change that it was told of before, and no row.
+        told_of = altered | self._holds.all().keys()
+        plain = self._plain(taken, told_of, decided)
         looking = time.monotonic()
-        with self._intake.take(records, planned, taken) as batch:
+        with self._intake.take(records, planned, {t: by for t, by in taken.items() if t not in plain}) as batch:
             profiled = time.monotonic()
-            due = {t for t in taken if steps[t] is Step.MIRROR or batch.profile(t).rows}
-            # What holds a table may be a change that it was told of before, and no row.
-            told_of = altered | self._holds.all().keys()
+            due = {t for t in taken.keys() - plain if steps[t] is Step.MIRROR or batch.profile(t).rows}
             for t in due & self._audited:
                 self._start_in_background(batch, t, taken[t], number, t in told_of)
-            jobs = {
+            jobs = {t: self._pool.submit(self._jobs.plain, batch, t, taken[t], number) for t in plain} | {
                 t: self._pool.submit(
-                    self._mirror_one, batch.of(t, taken[t]), batch.profile(t), taken[t], number, t in told_of
+                    self._jobs.looked_at, batch.of(t, taken[t]), batch.profile(t), taken[t], number, t in told_of
                 )
                 for t in due - self._audited
             }
             outcomes += self._outcomes(jobs, planned)
-            for topic in (t for t, each in steps.items() if t not in due and each in (Step.IDLE, Step.READ)):
+            for topic in (t for t, each in steps.items() if t not in due | plain and each in (Step.IDLE, Step.READ)):
                 self._tables[topic].pass_over(taken.get(topic, planned[topic]))
         waiting = {t: reached[t] for t, each in steps.items() if each is Step.WAIT} | self._background.busy()
         self._left_out = set(waiting)
@@ -146,12 +150,10 @@ class BatchMirror:
         self._stop.wait(max(0.0, now + pause - time.monotonic()))
 
     def _states(
-        self, planned: Mapping[str, Ranges], altered: Set[str], behind: bool
+        self, planned: Mapping[str, Ranges], altered: Set[str], decided: bool, behind: bool
     ) -> tuple[dict[str, TableState], dict[str, Positions]]:
         """Return what is known of each table; and of those that can wait how far they are."""
         busy = self._background.busy()
-        # Both look, whatever the first one says.
-        decided = any([self._waiting.refresh(), self._resyncs.refresh()])
         came = {topic for topic, by in planned.items() if non_empty(by)}
         pending = (came | self._left_out) & planned.keys() - busy.keys()
         reached = {} if behind else self._able_to_wait(pending)
@@ -170,6 +172,13 @@ class BatchMirror:
             for t in planned
         }
         return states, reached
+
+    def _plain(self, taken: Mapping[str, Ranges], told_of: Set[str], decided: bool) -> set[str]:
+        """Return the tables of which most likely nothing has to be looked at before it is mirrored."""
+        if decided:
+            return set()
+        known = (taken.keys() & self._tables.keys()) - told_of
+        return {t for t in known if self._waiting.of(t) is None and self._tables[t].is_plain(taken[t])}
 
     def _able_to_wait(self, pending: Iterable[str]) -> dict[str, Positions]:
         """Return the tables for which something has come that can do without it for another batch: how far they are."""
@@ -267,26 +276,10 @@ class BatchMirror:
     def _start_in_background(
         self, batch: BatchRecords, topic: str, planned: Ranges, number: int, altered: bool
     ) -> None:
-        """Mirror a table beside the batches: it reads its records by itself, for the batch's are gone once it ends."""
-        mirror, profile, offsets = self._mirror_of(topic), batch.profile(topic), offset_count(planned)
-
-        def alone(session: SparkSession) -> TopicOutcome:
-            with cached(
-                coalesced(batch.alone(topic, planned), offsets, self._limits), offsets, self._limits
-            ) as records:
-                outcome = TopicOutcome(topic, rows=profile.rows)
-                return mirror.mirror(TopicBatch(records, profile, planned, number, session, outcome), altered)
-
+        """Mirror a table beside the batches."""
+        job = self._jobs.beside(batch, topic, planned, number, altered)
         with self._sessions.lend() as session:
-            self._background.start(topic, mirror.positions(session), alone)
-
-    def _mirror_one(
-        self, raw: DataFrame, profile: TopicProfile, planned: Ranges, number: int, altered: bool
-    ) -> TopicOutcome:
-        mirror = self._mirror_of(profile.topic)
-        with self._sessions.lend() as session:
-            outcome = TopicOutcome(profile.topic, rows=profile.rows)
-            return mirror.mirror(TopicBatch(raw, profile, planned, number, session, outcome), altered)
+            self._background.start(topic, self._tables[topic].positions(session), job)
 
     def _mirror_of(self, name: str) -> TableMirror:
         return self._known.mirror_of(name, self._pace, self._letters, self._waiting, self._resyncs)

@@ -1,6 +1,7 @@
 """Report a batch in one line of the log."""
 
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
@@ -35,6 +36,7 @@ def batch_line(number: int, outcomes: Sequence[TopicOutcome], profile_s: float, 
         "swept": {o.topic: o.swept for o in outcomes if o.swept},
         "assumed": sorted(o.topic for o in outcomes if o.expected),
         "tables_committed": sum(outcome.committed for outcome in outcomes),
+        "writers": dict(sum((outcome.writers for outcome in outcomes), start=Counter[str]())),
         "ms": round(total_s * 1000),
         "stage_ms": stages,
         "lag_ms": None if oldest is None else round((time.time() - oldest) * 1000),

@@ -6,6 +6,7 @@ from threading import Event
 from pyspark.sql import SparkSession
 
 from pipelines.kafka.topic_reader import TopicReader
+from pipelines.lake.live_rows import Budget
 from pipelines.limits import Limits
 from pipelines.mirror.pace import Pace
 from pipelines.mirror.table.audit import AuditBranch
@@ -42,6 +43,7 @@ class Tables:
         self._spark, self._settings, self._source, self._specs = spark, settings, source, specs
         self._contracts, self._vault, self._limits, self._stop = contracts, vault, limits, stop
         self._records = TopicReader(settings.kafka_bootstrap, settings.max_offsets_per_trigger)
+        self._budget = Budget(limits.remembered_rows)
         self.mirrors: dict[str, TableMirror] = {}
 
     def mirror_of(
@@ -64,6 +66,7 @@ class Tables:
                 audit,
                 self._vault,
                 self._limits,
+                self._budget,
             )
             pace.add(name, self._specs.freshness(*topic.table))
             self.mirrors[name] = TableMirror(topic, rules, letters, waiting, resyncs)

@@ -75,6 +75,7 @@ ENGINE_CONF = {
     "spark.kafka.consumer.cache.evictorThreadRunInterval": "10s",
     "spark.kafka.consumer.fetchedData.cache.timeout": "20s",
     "spark.kafka.consumer.fetchedData.cache.evictorThreadRunInterval": "10s",
+    "spark.python.daemon.module": "pipelines.spark.worker_daemon",
     "spark.ui.showConsoleProgress": "false",
     "spark.ui.retainedJobs": "100",
     "spark.ui.retainedStages": "100",
@@ -144,6 +145,8 @@ def launch(conf: SparkConf, process: Mapping[str, Any], secret: Mapping[str, str
     """
     # By links or without them, the JVM is given one class path: another one makes its archive useless.
     os.environ["SPARK_HOME"] = str(Path(pyspark.__file__).resolve().parent)
+    # What runs in Python beside the JVM is this very Python, with the libraries that it has.
+    os.environ["PYSPARK_PYTHON"] = sys.executable
     gateway = launch_gateway(conf, popen_kwargs=dict(process))  # type: ignore[no-untyped-call]
     cache_classes(gateway.jvm)
     for key, value in (secret or {}).items():

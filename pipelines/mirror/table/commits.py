@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import reduce
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from pipelines.changes.enforce import Enforcement
@@ -28,7 +28,9 @@ from pipelines.evolve.key_change import has_news
 from pipelines.kafka.expected import verified
 from pipelines.kafka.profile import TopicProfile
 from pipelines.lake.catalog import Lake
+from pipelines.lake.live_rows import LiveRows
 from pipelines.lake.partitioning import LayoutError, apply_layout
+from pipelines.lake.storage import Storage
 from pipelines.lake.table import LakeTable
 from pipelines.ledger.entries import Counts
 from pipelines.ledger.resyncs import Resync, replaces_rows
@@ -38,33 +40,17 @@ from pipelines.merge.changes import MergeInput, PreparedWrite
 from pipelines.merge.pruning import stats_request
 from pipelines.mirror.table.needs import FreshLook, Needs, SchemaNews
 from pipelines.mirror.table.ports import LetterStore, WaitingLookup
+from pipelines.mirror.table.prepared import PreparedCommits
+from pipelines.mirror.table.resolved import ResolvedBatch
 from pipelines.mirror.table.rules import Rules
 from pipelines.mirror.table.topic import Topic
 from pipelines.protection.columns import ProtectedColumns
 from pipelines.schema.columns import TableShape
-from pipelines.schema.plan import TargetSchema, target_schema
+from pipelines.schema.plan import target_schema
 from pipelines.schema.policy import apply_policy
-from pipelines.schema.versions import TableVersions
 from pipelines.sources.base.change_rows import TRUNCATE
 from pipelines.sources.base.source import Schemas
 from pipelines.spark.dataframes import release
-
-
-@dataclass(frozen=True)
-class ResolvedBatch:
-    """A batch whose schema is resolved.
-
-    ``target``: what its table shall have, by these ``versions`` of it. ``shape``: its columns in the source's types,
-    ``lake_shape``: in the lake's; ``keys``: the key.
-    """
-
-    batch: TopicBatch
-    schemas: Schemas
-    versions: TableVersions
-    target: TargetSchema
-    shape: TableShape
-    lake_shape: TableShape
-    keys: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -82,7 +68,10 @@ class MeasuredBatch:
 
 
 class Commits:
-    """The commits of one table. Used by one thread at a time. ``last``: what the last batch held."""
+    """The commits of one table. Used by one thread at a time.
+
+    ``last``: what the last batch held; ``prepared``: the commits that need no look at what has come.
+    """
 
     def __init__(
         self,
@@ -98,6 +87,8 @@ class Commits:
         self._enforcement = Enforcement(rules.contract) if rules.contract else None
         self._layout_applied, self._recent_keys = False, RecentKeys()
         self.last: TopicProfile | None = None
+        self._live: LiveRows | None = None
+        self.prepared = PreparedCommits(topic, ledger, protected, rules.contract)
 
     def make(self, batch: TopicBatch, resync: Resync | None) -> Needs | None:
         """Bring ``batch``, which lies beyond the ledger, into the table; or return what it needs first.
@@ -119,6 +110,8 @@ class Commits:
                 return needs
             self._commit(replace(measured, resolved=replace(resolved, batch=batch)), resync)
         self.last = measured.profile
+        if batch.versions is None:
+            self.prepared.learn(replace(resolved, batch=batch))
         return None
 
     def _resolve(self, batch: TopicBatch, schemas: Schemas, shape: TableShape) -> ResolvedBatch | SchemaNews:
@@ -222,7 +215,14 @@ class Commits:
             known=known,
             resynced_from=resync.start if resync is not None and resync.runs(known) else {},
             complete=bound is None and not stats.replayed,
+            live=self.live_rows(batch.session),
         )
+
+    def live_rows(self, session: SparkSession) -> LiveRows | None:
+        """Return what is remembered of the table's rows."""
+        if self._live is None and self._rules.budget is not None:
+            self._live = LiveRows(Storage.of(session), self._rules.budget)
+        return self._live
 
     def _create(self, resolved: ResolvedBatch) -> LakeTable:
         lake = Lake(resolved.batch.session)
@@ -269,3 +269,5 @@ class Commits:
             write = prepared.write if prepared is not None else None
             self._ledger.commit(batch.batch, batch.offsets, counts, write, truncated, broken)
         batch.outcome.committed |= prepared is not None
+        if prepared is not None:
+            batch.outcome.writers[prepared.writer] += 1

@@ -3,13 +3,13 @@
 See :mod:`pipelines.mirror.table.commits` for the commit itself.
 """
 
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
-from pipelines.changes.topic_batch import TopicBatch, TopicOutcome, cached, coalesced
+from pipelines.changes.topic_batch import TopicBatch, TopicOutcome
 from pipelines.evolve.applied import applied_schema
 from pipelines.evolve.backfill import backfill
 from pipelines.evolve.describe import describe
@@ -28,6 +28,7 @@ from pipelines.ledger.resyncs import Resync, check_lost, check_partitions, remov
 from pipelines.ledger.table_ledger import TableLedger
 from pipelines.mirror.table.audit import audited
 from pipelines.mirror.table.commits import Commits
+from pipelines.mirror.table.due import DueBatches
 from pipelines.mirror.table.key_changes import KeyChanges
 from pipelines.mirror.table.needs import FreshLook, SchemaNews
 from pipelines.mirror.table.ports import LetterStore, ResyncLookup, WaitingLookup
@@ -54,7 +55,8 @@ class TableMirror:
         self._ledger = TableLedger(rules.pipeline, lake_namespace(rules.source, schema), name)
         self._protected = ProtectedColumns(rules.contract, rules.vault)
         self._reprotection = Reprotection(self._protected, rules.policy)
-        self._key_changes = KeyChanges(topic, self._ledger, rules.policy, self._protected)
+        key_changes = KeyChanges(topic, self._ledger, rules.policy, self._protected)
+        self._due = DueBatches(topic, self._ledger, key_changes, rules.limits)
         self._commits = Commits(topic, rules, letters, waiting, self._ledger, self._protected)
         # The topic's, as it was when the batch began.
         self._resync: Resync | None = None
@@ -109,11 +111,7 @@ class TableMirror:
         """Return what ``planned`` holds if it goes on as it was; None: it is few records, or not what comes next."""
         ranges = non_empty(planned)
         many = offset_count(ranges) > self._rules.limits.expected_offsets
-        return expected_profile(self._commits.last, ranges) if many and self._is_next(ranges) else None
-
-    def _is_next(self, ranges: Ranges) -> bool:
-        reached = self._ledger.reached
-        return reached.pending(ranges) == ranges and not reached.skipped(ranges)
+        return expected_profile(self._commits.last, ranges) if many and self._ledger.is_next(ranges) else None
 
     @contextmanager
     def between_batches(self, session: SparkSession) -> Iterator[TableLedger]:
@@ -150,6 +148,49 @@ class TableMirror:
             raise
         return outcome
 
+    def is_plain(self, planned: Ranges) -> bool:
+        """Return whether what is next of the topic may be brought by :meth:`mirror_plainly`, as far as is known."""
+        ledger, resync = self._ledger, self._resyncs.of(self._topic.name)
+        reached = ledger.reached.positions
+        return (
+            self._rules.budget is not None
+            and self._rules.audit is None
+            and ledger.table is not None
+            and bool(ledger.known.positions)
+            and len(planned) == ledger.known.partitions
+            and (resync is None or (ledger.known.resync == resync.id and ledger.known.resynced is not None))
+            and self._described == ledger.table.identity
+            and sum(max(0, end - reached.get(p, 0)) for p, (_, end) in planned.items())
+            <= self._rules.limits.plain_offsets
+            and self._commits.prepared.ready
+        )
+
+    def mirror_plainly(self, planned: Ranges, number: int, session: SparkSession) -> TopicOutcome | None:
+        """Bring what is next of the topic into the table, from where that is to the topic's present end, in one commit.
+
+        ``planned``: the batch's offset range of every partition, which is the least that is brought. None: it must be
+        brought by :meth:`mirror`; nothing was done then.
+        """
+        ledger, outcome = self._ledger, TopicOutcome(self._topic.name)
+        assert ledger.table is not None
+        reached, limits = ledger.reached.positions, self._rules.limits
+        present = self._topic.present_ends(planned.keys())
+        ends = {p: max(end, present[p]) for p, (_, end) in planned.items()}
+        if sum(max(0, end - reached.get(p, 0)) for p, end in ends.items()) > limits.plain_offsets:
+            ends = {p: end for p, (_, end) in planned.items()}
+        pending = non_empty({p: (reached.get(p, 0), end) for p, end in ends.items()})
+        if not pending:
+            return outcome
+        try:
+            check_clock(ledger.table)
+            live = self._commits.live_rows(session)
+            offsets = ledger.known.up_to(ledger.reached.after(pending).positions)
+            done = live is not None and self._commits.prepared.make(session, pending, offsets, live, outcome, number)
+        except BaseException:
+            ledger.forget()
+            raise
+        return outcome if done else None
+
     def _begin(self, planned: TopicBatch) -> None:
         """See how far the table is, and whether it can go on from there. Raises StopPipeline."""
         ledger, topic = self._ledger, self._topic
@@ -171,64 +212,8 @@ class TableMirror:
 
         Returns False where the schema log has news that come first: then the rest is due anew.
         """
-        with closing(self._due_batches(planned)) as due:
+        with closing(self._due.batches(planned, self._resync)) as due:
             return all(self._commit(batch) for batch in due)
-
-    def _due_batches(self, planned: TopicBatch) -> Generator[TopicBatch, None, None]:
-        """Yield what is to be committed, in order. Each holds until the next one is asked for."""
-        for older in self._key_changes.follow(planned, self._resync):
-            yield from self._reread(older)
-        missing = self._ledger.reached.skipped(planned.offsets)
-        if planned.profile.expected and (missing or not self._is_next(planned.profile.ranges)):
-            planned = self._topic.profile_again(planned)
-        skipped = list(self._topic.read(planned.session, missing))
-        last_part = skipped.pop() if skipped and self._topic.fits(skipped[-1][0], planned.profile.rows) else None
-        for ranges, records in skipped:
-            yield from self._reread(replace(planned, raw=records, offsets=ranges))
-        if last_part is None:
-            yield from self._split_at_resync(planned)
-        else:
-            yield from self._join(planned, *last_part)
-
-    def _reread(self, batch: TopicBatch) -> Iterator[TopicBatch]:
-        """Yield a batch that was read again from Kafka."""
-        with cached(batch.raw, offset_count(batch.offsets), self._rules.limits) as records:
-            profile = self._topic.profile(records)
-            batch.outcome.reread += profile.rows
-            yield from self._split_at_resync(replace(batch, raw=records, profile=profile))
-        self._ledger.load(Lake(batch.session))
-
-    def _join(self, planned: TopicBatch, skipped: Ranges, records: DataFrame) -> Iterator[TopicBatch]:
-        """Yield ``planned`` and what comes right before it as one batch."""
-        offsets, limits = offset_count(skipped), self._rules.limits
-        with cached(coalesced(records.select(planned.raw.columns), offsets, limits), offsets, limits) as before:
-            profile = self._topic.profile(before)
-            planned.outcome.reread += profile.rows
-            ends = {partition: end for partition, (_, end) in planned.offsets.items()}
-            reached = self._ledger.reached.up_to(ends)
-            raw = coalesced(before.unionByName(planned.raw), profile.rows + planned.profile.rows, limits)
-            yield from self._split_at_resync(
-                replace(planned, raw=raw, profile=profile + planned.profile, offsets=reached)
-            )
-
-    def _split_at_resync(self, batch: TopicBatch) -> Iterator[TopicBatch]:
-        """Yield all of ``batch``, in two where a resync begins among it."""
-        resync = self._resync
-        if resync is None or self._ledger.table is None or self._ledger.known.resync == resync.id:
-            yield batch
-            return
-        batch = self._topic.profile_again(batch) if batch.profile.expected else batch
-        first, rest = resync.split(batch.offsets)
-        if first:
-            yield self._cut(batch, first) if rest else batch
-        if self._ledger.reached.reaches(resync.start):
-            self._ledger.commit_state(resync.begun(self._ledger.reached), batch.batch)
-        if rest:
-            yield self._cut(batch, rest) if first else batch
-
-    def _cut(self, batch: TopicBatch, ranges: Ranges) -> TopicBatch:
-        raw = batch.raw.where(within(ranges))
-        return replace(batch, raw=raw, profile=self._topic.profile(raw), offsets=ranges)
 
     def _commit(self, batch: TopicBatch) -> bool:
         """Commit what of ``batch`` isn't in the table yet, reading what that turns out to need.

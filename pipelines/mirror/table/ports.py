@@ -1,6 +1,6 @@
 """The ports of one table's mirror: what it needs of the world around it."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Protocol
 
 from pyspark.sql import DataFrame, SparkSession
@@ -22,6 +22,18 @@ class TopicRecords(Protocol):
 
     def ends(self, topic: str) -> dict[int, int]:
         """Return partition to the offset after the last record that the topic has now."""
+        ...
+
+    def prepared(self, session: SparkSession) -> DataFrame:
+        """Return the records of what a run of a plan is asked for (:mod:`pipelines.kafka.worker_records`)."""
+        ...
+
+    def ask(self, topic: str, ranges: Ranges) -> str:
+        """Return what to ask a run for, so that it is of these ranges."""
+        ...
+
+    def present_ends(self, topic: str, partitions: Collection[int]) -> dict[int, int]:
+        """Return partition to the offset after the last record that may be read now."""
         ...
 
     def lost(self, topic: str, ranges: Ranges) -> dict[int, tuple[int, int]]:

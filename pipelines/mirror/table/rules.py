@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from pipelines.lake.live_rows import Budget
 from pipelines.limits import Limits
 from pipelines.mirror.table.audit import AuditBranch
 from pipelines.protection.functions import Vault
@@ -17,7 +18,7 @@ class Rules:
     ``source``: the connector's name; ``pipeline``: the ledger's; ``dead_share``: see
     :mod:`pipelines.dead_letters.circuit_breaker`. ``audit``: what stands between the table's commits and its readers,
     if anything does. ``vault``: the keys by which what the contract protects is. ``limits``: what counts as few and as
-    many.
+    many. ``budget``: how many rows of all tables may be remembered; None: none, so that all is written by MERGE.
     """
 
     source: str
@@ -29,3 +30,4 @@ class Rules:
     audit: AuditBranch | None = None
     vault: Vault | None = None
     limits: Limits = field(default_factory=Limits)
+    budget: Budget | None = None

@@ -1,6 +1,6 @@
 """One topic: what it holds, by partition, and what the schema log and the registry say of its records."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from functools import cached_property, partial, reduce
 
@@ -50,6 +50,18 @@ class Topic:
     def read(self, session: SparkSession, ranges: Ranges, whole: bool = False) -> Iterator[tuple[Ranges, DataFrame]]:
         """Yield parts of ``ranges``, each with its records, in order; or all as one part, if ``whole``."""
         return self._records.read(session, self.name, ranges, whole)
+
+    def prepared(self, session: SparkSession) -> DataFrame:
+        """Return the records of what a run of a plan is asked for."""
+        return self._records.prepared(session)
+
+    def ask(self, ranges: Ranges) -> str:
+        """Return what to ask a run for, so that it is of these ranges."""
+        return self._records.ask(self.name, ranges)
+
+    def present_ends(self, partitions: Collection[int]) -> dict[int, int]:
+        """Return partition to the offset after the last record that may be read now. Raises RetryBatch."""
+        return self._records.present_ends(self.name, partitions)
 
     def fits(self, ranges: Ranges, rows: int) -> bool:
         """Return whether ``ranges`` and so many ``rows`` are no more than a batch may bring."""

@@ -101,10 +101,11 @@ class StreamSource(Protocol):
         writers: Mapping[int, str],
         rejected: Mapping[int, str],
         keyless: bool = False,
+        carry: tuple[str, ...] = (),
     ) -> DataFrame:
         """Return the change rows (see :mod:`pipelines.sources.base.change_rows`) of one topic's raw records.
 
         ``writers``: schema id to writer schema; ``rejected``: schema id to the problem with every record that has it.
-        ``keyless``: of a table without a key.
+        ``keyless``: of a table without a key. ``carry``: columns of ``raw`` that the change rows have as well.
         """
         ...

@@ -36,15 +36,16 @@ def decode(
     placeholder: str,
     dialect: Dialect,
     keyless: bool = False,
+    carry: tuple[str, ...] = (),
 ) -> DataFrame:
     """Decode the change rows of ``raw``, which holds one topic.
 
     ``writers``: schema id to Avro writer schema; ``rejected``: schema id to the problem with every record that has it.
-    ``keyless``: of a table without a key.
+    ``keyless``: of a table without a key. ``carry``: columns of ``raw`` that the change rows have as well.
     """
     steps = _steps(
         raw.sparkSession._jvm, shape, tuple(sorted(writers.items())), tuple(sorted(rejected.items())), placeholder,
-        dialect, keyless,
+        dialect, keyless, carry,
     )  # fmt: skip
     records = raw.where(steps.valued).select(*steps.framed)
     opened = records.select(*steps.decoded).select(*steps.opened)
@@ -70,7 +71,7 @@ class _Steps:
 @lru_cache(maxsize=SHAPES)
 def _steps(
     _jvm: Any, shape: TableShape, writers: tuple[tuple[int, str], ...], rejected: tuple[tuple[int, str], ...],
-    placeholder: str, dialect: Dialect, keyless: bool,
+    placeholder: str, dialect: Dialect, keyless: bool, carry: tuple[str, ...],
 ) -> _Steps:  # fmt: skip
     """Return the steps, which are made once.
 
@@ -79,7 +80,8 @@ def _steps(
     image = F.when(F.col("event.op") == "d", F.col("event.before")).otherwise(F.col("event.after"))
     old = F.when(F.col("event.op").isin("u", "d"), F.col("event.before"))
     late = (F.col("event.op") == "r") & is_replayed(F.col("headers"))
-    record = [F.col(name) for name in ("partition", "offset", "headers")]
+    carried = [F.col(name) for name in carry]
+    record = [*(F.col(name) for name in ("partition", "offset", "headers")), *carried]
     opened = [*record, F.col("schema_id"), _old_key(shape).alias("old_key"), F.col("event"), image.alias("image")]
     changes = [
         F.col("partition"),
@@ -97,6 +99,7 @@ def _steps(
         F.coalesce(F.exists("headers", lambda h: h["key"] == F.lit(NEW_KEY_HEADER)), F.lit(False)).alias("leaving"),
         is_replayed(F.col("headers")).alias("replayed"),
         _problem(shape, dict(rejected), placeholder, dialect, keyless).alias("problem"),
+        *carried,
     ]
     return _Steps(
         valued=F.col("value").isNotNull(),

@@ -79,9 +79,10 @@ class DebeziumStream:
         writers: Mapping[int, str],
         rejected: Mapping[int, str],
         keyless: bool = False,
+        carry: tuple[str, ...] = (),
     ) -> DataFrame:
         """Return the change rows of one topic's raw records (see :func:`pipelines.sources.debezium.decode.decode`)."""
-        return decode.decode(raw, shape, writers, rejected, self.unavailable_value, self.dialect, keyless)
+        return decode.decode(raw, shape, writers, rejected, self.unavailable_value, self.dialect, keyless, carry)
 
 
 def topic_pattern(source: str, schemas: Sequence[str], own: Sequence[str]) -> str:

@@ -1,5 +1,7 @@
 """A Spark session without servers, with an Iceberg catalog in a folder."""
 
+import os
+import sys
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -26,6 +28,7 @@ def local_session(warehouse: Path, java_options: str = QUICK_COMPILER, memory: s
         "spark.sql.catalog.lake.cache-enabled": "false",
         "spark.sql.catalog.lake.warehouse": str(warehouse),
     }
+    os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = SparkSession.builder.master("local[2]").appName("local")
     for key, value in conf.items():
         builder = builder.config(key, value)

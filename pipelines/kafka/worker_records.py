@@ -1,0 +1,102 @@
+"""Read ranges of a topic in the worker that decodes them, for a plan that is made once.
+
+Everything that a worker runs is in this module, and goes to it by value: a worker needs pyarrow and confluent-kafka,
+and nothing of ours.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from pipelines.kafka.ranges import Ranges, non_empty
+from pipelines.spark.prepared import ASKED, leaf
+
+# Raw records (:mod:`pipelines.kafka.read`). ``tombstones``: those of all ranges, on one of the records; else 0.
+RECORD_TYPES = (
+    "key binary, value binary, partition int, offset long, headers array<struct<key:string,value:binary>>,"
+    " tombstones int"
+)
+_AT_ONCE, _WAIT_SECONDS, _SILENT_WAITS = 1000, 0.02, 1500
+
+
+def records(session: SparkSession, bootstrap: str) -> DataFrame:
+    """Return the records that have a value, of the ranges that a run is asked for (see :func:`ask`)."""
+    return leaf(session, _reader(bootstrap), RECORD_TYPES)
+
+
+def ask(topic: str, ranges: Ranges) -> str:
+    """Return what to ask a run for, so that it is of these ranges."""
+    return json.dumps([topic, [[p, start, end] for p, (start, end) in sorted(non_empty(ranges).items())]])
+
+
+def _reader(bootstrap: str) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    asked_key, at_once, wait, silent_waits = ASKED, _AT_ONCE, _WAIT_SECONDS, _SILENT_WAITS
+    config: Mapping[str, Any] = {
+        "bootstrap.servers": bootstrap, "group.id": "lakehouse.mirror", "enable.auto.commit": False,
+        "isolation.level": "read_committed", "enable.partition.eof": True, "auto.offset.reset": "error",
+        "fetch.wait.max.ms": 20, "message.max.bytes": 1_000_000_000, "receive.message.max.bytes": 2_147_483_647,
+        "queued.max.messages.kbytes": 16384, "log_level": 0,
+    }  # fmt: skip
+
+    def read(nothing: Iterable[Any]) -> Iterator[Any]:
+        for _ in nothing:
+            pass
+        # A worker imports what is named within.
+        import builtins
+        import json
+
+        import pyarrow as pa
+        from confluent_kafka import Consumer, KafkaError, TopicPartition
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None
+        topic, ranges = json.loads(str(context.getLocalProperty(asked_key)))
+        # One a process, which is used again: a new one has to find its brokers first.
+        consumer: Any = getattr(builtins, "_lakehouse_consumer", None)
+        if consumer is None:
+            consumer = Consumer(dict(config))
+            vars(builtins)["_lakehouse_consumer"] = consumer
+        left = {partition: end for partition, _, end in ranges}
+        consumer.assign([TopicPartition(topic, partition, start) for partition, start, _ in ranges])
+        messages, tombstones, silent = [], 0, 0
+        try:
+            while left:
+                found = consumer.consume(at_once, wait)
+                silent = 0 if found else silent + 1
+                if silent > silent_waits:
+                    raise RuntimeError(f"no record of {topic} for {silent_waits * wait:.0f} s")
+                for message in found:
+                    partition, offset, error = message.partition(), message.offset(), message.error()
+                    if error is not None and error.code() != KafkaError._PARTITION_EOF:
+                        raise RuntimeError(f"{topic}: {error.str()}")
+                    end = left.get(partition)
+                    if end is None:
+                        continue
+                    if error is None and offset < end:
+                        if message.value() is None:
+                            tombstones += 1
+                        else:
+                            messages.append(message)
+                    # An end may be reported past the markers of transactions, which are no records.
+                    if offset >= end - (error is None):
+                        del left[partition]
+        finally:
+            consumer.unassign()
+        headers = [[{"key": h[0], "value": h[1]} for h in m.headers() or ()] for m in messages]
+        header = pa.struct([("key", pa.string()), ("value", pa.binary())])
+        columns = [
+            pa.array([m.key() for m in messages], pa.binary()),
+            pa.array([m.value() for m in messages], pa.binary()),
+            pa.array([m.partition() for m in messages], pa.int32()),
+            pa.array([m.offset() for m in messages], pa.int64()),
+            pa.array(headers, pa.list_(header)),
+            pa.array([tombstones if i == 0 else 0 for i in range(len(messages))], pa.int32()),
+        ]
+        names = ["key", "value", "partition", "offset", "headers", "tombstones"]
+        yield pa.RecordBatch.from_arrays(columns, names)
+
+    return read

@@ -1,0 +1,57 @@
+"""The Arrow schema in which a table's files are written and read: Iceberg's types, found by field ids."""
+
+import re
+from typing import Any
+
+import pyarrow as pa
+
+FIELD_ID = b"PARQUET:field_id"
+
+_TYPES = {
+    "boolean": pa.bool_(), "int": pa.int32(), "long": pa.int64(), "float": pa.float32(), "double": pa.float64(),
+    "date": pa.date32(), "time": pa.time64("us"), "timestamp": pa.timestamp("us"),
+    "timestamptz": pa.timestamp("us", "UTC"), "string": pa.string(), "binary": pa.binary(), "uuid": pa.uuid(),
+}  # fmt: skip
+_DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
+
+
+class NoArrowType(ValueError):
+    """Files of this column aren't written from Arrow."""
+
+
+def arrow_field(column: dict[str, Any]) -> pa.Field:
+    """Return the field of a column in Iceberg's JSON form. Raises NoArrowType."""
+    return pa.field(column["name"], _arrow_type(column["type"]), not column["required"], _identified(column["id"]))
+
+
+def field_ids(schema: pa.Schema) -> dict[int, str]:
+    """Return id to name of the columns of a file, which may have had other names when it was written."""
+    found = {}
+    for field in schema:
+        identifier = (field.metadata or {}).get(FIELD_ID)
+        if identifier is not None:
+            found[int(identifier)] = field.name
+    return found
+
+
+def field_id(field: pa.Field) -> int:
+    """Return the field's id."""
+    return int(field.metadata[FIELD_ID])
+
+
+def _arrow_type(kind: Any) -> pa.DataType:
+    if isinstance(kind, dict) and kind["type"] == "list" and kind["element"] != "uuid":
+        element = pa.field(
+            "element", _arrow_type(kind["element"]), not kind["element-required"], _identified(kind["element-id"])
+        )
+        return pa.list_(element)
+    if isinstance(kind, str):
+        if kind in _TYPES:
+            return _TYPES[kind]
+        if (found := _DECIMAL.fullmatch(kind)) is not None:
+            return pa.decimal128(int(found[1]), int(found[2]))
+    raise NoArrowType(str(kind))
+
+
+def _identified(identifier: int) -> dict[bytes, bytes]:
+    return {FIELD_ID: str(identifier).encode()}

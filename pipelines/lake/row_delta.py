@@ -1,0 +1,28 @@
+"""Commit rows and positions of deleted rows, which are written by now, in one snapshot."""
+
+from collections.abc import Iterable, Mapping
+
+from pipelines.lake.data_files import WrittenFile
+from pipelines.lake.table import LakeTable
+from pipelines.lake.validator import UnchangedValidator
+
+MOVED = "somebody else has committed to it since its rows were looked for"
+
+
+def commit_row_delta(
+    table: LakeTable, rows: Iterable[WrittenFile], deletes: Iterable[WrittenFile], summary: Mapping[str, str]
+) -> None:
+    """Commit these files with ``summary``, on top of the snapshot that the table had when it was looked up.
+
+    It fails if somebody else has committed meanwhile. Whoever gets no answer looks at the table again.
+    """
+    delta = table.java.newRowDelta().validateWith(UnchangedValidator(table, MOVED))
+    for file in rows:
+        delta = delta.addRows(file.java)
+    for file in deletes:
+        delta = delta.addDeletes(file.java)
+    for key, value in summary.items():
+        delta = delta.set(key, value)
+    if table.branch is not None:
+        delta = delta.toBranch(table.branch)
+    delta.commit()

@@ -1,0 +1,92 @@
+"""From a table's raw records to its folded changes by a plan that is made once, with what must be known of them.
+
+The steps are those of a large batch (decode, project, admit, enforce, protect, fold), one after the other without
+anything in between that is looked at. So a plan is for records of which nothing has to be looked at: whatever isn't
+plain is counted, and who reads the facts has the batch brought in the other way.
+"""
+
+import datetime
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from pipelines.kafka.wire import id_bytes, schema_id
+from pipelines.ledger.entries import Counts
+from pipelines.merge.fold import fold
+from pipelines.schema.columns import TableShape
+from pipelines.sources.base.change_rows import CREATES, FOUND_BROKEN, OPERATIONS, TRUNCATE, any_unavailable
+
+# What the leaf's records have beside what is decoded.
+CARRIED = ("key", "tombstones")
+_EVENTS, _ODD, _TOMBSTONES, _OLDEST, _PLACES = "__events", "__odd", "__tombstones", "__oldest", "__broken"
+
+
+@dataclass(frozen=True)
+class Facts:
+    """The facts of a run.
+
+    ``odd``: records that a plan isn't for; ``events``: those with a value, ``changes`` of different keys; ``broken``:
+    promise of the contract to how many rows broke it; ``oldest``: when the oldest change was committed, in seconds
+    since 1970.
+    """
+
+    odd: int
+    events: int
+    changes: int
+    tombstones: int
+    oldest: float | None
+    broken: dict[str, int]
+
+    @property
+    def counts(self) -> Counts:
+        """What becomes of the records, none of which is odd."""
+        return Counts(merged=self.changes, superseded=self.events - self.changes, tombstones=self.tombstones)
+
+
+def fold_with_facts(rows: DataFrame, shape: TableShape, keys: tuple[str, ...], key_schemas: Iterable[int]) -> DataFrame:
+    """Return the folded changes of ``rows``, with the facts of each key's events beside them.
+
+    ``rows``: change rows with the columns ``CARRIED``. ``key_schemas``: the schemas that keys may have.
+    """
+    known = [F.lit(id_bytes(identifier)) for identifier in sorted(key_schemas)]
+    keyed = F.coalesce(schema_id("key").isin(known), F.lit(False))
+    arriving = F.col("op").isin(*CREATES) & F.col("old_key").isNotNull() & any_unavailable(shape)
+    odd = (
+        F.col("problem").isNotNull() | ~F.col("op").isin(*OPERATIONS) | (F.col("op") == TRUNCATE)
+        | F.col("replayed") | F.col("leaving") | arriving | ~keyed
+    )  # fmt: skip
+    facts = [
+        (_EVENTS, F.count("*")),
+        (_ODD, F.count_if(F.coalesce(odd, F.lit(True)))),
+        (_TOMBSTONES, F.sum("tombstones")),
+        (_OLDEST, F.min("committed_at")),
+    ]
+    if FOUND_BROKEN in rows.columns:
+        kind = rows.schema[FOUND_BROKEN].dataType
+        assert isinstance(kind, StructType)
+        counted = [F.count_if(F.col(FOUND_BROKEN).getField(name)).alias(name) for name in kind.names]
+        facts.append((_PLACES, F.struct(*counted)))
+    return fold(rows, shape, keys, bool(shape.toastable), more=facts)
+
+
+def facts_of(rows: pa.Table) -> Facts:
+    """Return the facts of what a run has given."""
+
+    def total(name: str) -> int:
+        return int(pc.sum(rows[name]).as_py() or 0)
+
+    broken = {}
+    if _PLACES in rows.column_names:
+        column = rows[_PLACES].combine_chunks()
+        broken = {f.name: int(pc.sum(pc.struct_field(column, f.name)).as_py() or 0) for f in column.type}
+    oldest = pc.min(rows[_OLDEST]).as_py()
+    return Facts(
+        odd=total(_ODD), events=total(_EVENTS), changes=rows.num_rows, tombstones=total(_TOMBSTONES),
+        oldest=oldest.timestamp() if isinstance(oldest, datetime.datetime) else None,
+        broken={name: count for name, count in broken.items() if count},
+    )  # fmt: skip

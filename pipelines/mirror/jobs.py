@@ -1,0 +1,69 @@
+"""Mirror one table's share of a batch, in one of the ways in which that is done."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from pyspark.sql import DataFrame, SparkSession
+
+from pipelines.changes.topic_batch import TopicBatch, TopicOutcome, cached, coalesced
+from pipelines.kafka.profile import TopicProfile, profile_records
+from pipelines.kafka.ranges import Ranges, offset_count
+from pipelines.limits import Limits
+from pipelines.mirror.intake import BatchRecords
+from pipelines.mirror.table.mirror import TableMirror
+from pipelines.spark.sessions import Sessions
+
+
+class TableJobs:
+    """The ways to mirror a table's share of a batch. Safe to use from several threads, of a table by one at a time.
+
+    ``mirror_of``: gives a topic's mirror, made if it is met for the first time.
+    """
+
+    def __init__(self, sessions: Sessions, mirror_of: Callable[[str], TableMirror], limits: Limits) -> None:
+        self._sessions, self._mirror_of, self._limits = sessions, mirror_of, limits
+
+    def looked_at(
+        self, raw: DataFrame, profile: TopicProfile, planned: Ranges, number: int, altered: bool
+    ) -> TopicOutcome:
+        """Mirror records that were looked at: ``profile`` says what they hold."""
+        mirror = self._mirror_of(profile.topic)
+        with self._sessions.lend() as session:
+            outcome = TopicOutcome(profile.topic, rows=profile.rows)
+            return mirror.mirror(TopicBatch(raw, profile, planned, number, session, outcome), altered)
+
+    def plain(self, batch: BatchRecords, topic: str, planned: Ranges, number: int) -> TopicOutcome:
+        """Mirror what most likely needs no look; if it does, it is looked at."""
+        mirror = self._mirror_of(topic)
+        with self._sessions.lend() as session:
+            outcome = mirror.mirror_plainly(planned, number, session)
+        if outcome is not None:
+            return outcome
+        with self._alone(batch, topic, planned) as records:
+            profile = profile_records(records).get(topic, TopicProfile(topic))
+            if profile.rows:
+                return self.looked_at(records, profile, planned, number, False)
+        mirror.pass_over(planned)
+        return TopicOutcome(topic)
+
+    def beside(
+        self, batch: BatchRecords, topic: str, planned: Ranges, number: int, altered: bool
+    ) -> Callable[[SparkSession], TopicOutcome]:
+        """Return what mirrors a table beside the batches.
+
+        It reads its records by itself, for the batch's are gone once that ends.
+        """
+        mirror, profile = self._mirror_of(topic), batch.profile(topic)
+
+        def alone(session: SparkSession) -> TopicOutcome:
+            with self._alone(batch, topic, planned) as records:
+                outcome = TopicOutcome(topic, rows=profile.rows)
+                return mirror.mirror(TopicBatch(records, profile, planned, number, session, outcome), altered)
+
+        return alone
+
+    @contextmanager
+    def _alone(self, batch: BatchRecords, topic: str, planned: Ranges) -> Iterator[DataFrame]:
+        offsets = offset_count(planned)
+        with cached(coalesced(batch.alone(topic, planned), offsets, self._limits), offsets, self._limits) as records:
+            yield records
