@@ -28,7 +28,7 @@ class Limits:
     few_removals: int = 5_000
     filter_buckets: int = 1 << 20
     direct_changes: int = 20_000
-    plain_offsets: int = 20_000
+    plain_offsets: int = 10_000
     remembered_rows: int = 3_000_000
 
     def is_few(self, records: int) -> bool:

@@ -27,6 +27,10 @@ class SchemaLookup(Protocol):
         """Return the schema of this id, as JSON text. Raises UnknownSchema, or RetryBatch without an answer."""
         ...
 
+    def newest(self, subject: str, /) -> int | None:
+        """Return the id of a subject's newest schema; None: it has none. Raises RetryBatch without an answer."""
+        ...
+
 
 class SchemaRegistry:
     """A registry with a Confluent-compatible API."""
@@ -48,6 +52,17 @@ class SchemaRegistry:
             if error.http_status_code in UNKNOWN:
                 raise UnknownSchema(f"schema id {schema_id} is not in the registry at {self._url}: {error}") from error
             raise RetryBatch(f"the registry at {self._url} failed for schema id {schema_id}: {error}") from error
+        except HTTPError as error:
+            raise RetryBatch(f"the registry at {self._url} doesn't answer: {error}") from error
+
+    def newest(self, subject: str) -> int | None:
+        """Return the id of a subject's newest schema; None: it has none. Raises RetryBatch without an answer."""
+        try:
+            return self._client.get_latest_version(subject).schema_id
+        except SchemaRegistryError as error:
+            if error.http_status_code in UNKNOWN:
+                return None
+            raise RetryBatch(f"the registry at {self._url} failed for {subject}: {error}") from error
         except HTTPError as error:
             raise RetryBatch(f"the registry at {self._url} doesn't answer: {error}") from error
 

@@ -14,7 +14,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pipelines.kafka.ranges import Ranges, non_empty
 from pipelines.spark.prepared import ASKED, leaf
 
-# Raw records (:mod:`pipelines.kafka.read`). ``tombstones``: those of all ranges, on one of the records; else 0.
+# Raw records (:mod:`pipelines.kafka.read`). ``tombstones``: how many there are in all ranges, on one of the records,
+# and 0 on the others. Where no record has a value, there is one that has an empty one, and -1 less that number.
 RECORD_TYPES = (
     "key binary, value binary, partition int, offset long, headers array<struct<key:string,value:binary>>,"
     " tombstones int"
@@ -32,37 +33,18 @@ def ask(topic: str, ranges: Ranges) -> str:
     return json.dumps([topic, [[p, start, end] for p, (start, end) in sorted(non_empty(ranges).items())]])
 
 
-def _reader(bootstrap: str) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    asked_key, at_once, wait, silent_waits = ASKED, _AT_ONCE, _WAIT_SECONDS, _SILENT_WAITS
-    config: Mapping[str, Any] = {
-        "bootstrap.servers": bootstrap, "group.id": "lakehouse.mirror", "enable.auto.commit": False,
-        "isolation.level": "read_committed", "enable.partition.eof": True, "auto.offset.reset": "error",
-        "fetch.wait.max.ms": 20, "message.max.bytes": 1_000_000_000, "receive.message.max.bytes": 2_147_483_647,
-        "queued.max.messages.kbytes": 16384, "log_level": 0,
-    }  # fmt: skip
+def _consume(
+    at_once: int, wait: float, silent_waits: int
+) -> Callable[[Any, str, list[list[int]]], tuple[list[Any], int]]:
+    """Return what reads ranges: the messages that have a value, and how many have none."""
 
-    def read(nothing: Iterable[Any]) -> Iterator[Any]:
-        for _ in nothing:
-            pass
-        # A worker imports what is named within.
-        import builtins
-        import json
+    def consumed(consumer: Any, topic: str, ranges: list[list[int]]) -> tuple[list[Any], int]:
+        from confluent_kafka import KafkaError, TopicPartition
 
-        import pyarrow as pa
-        from confluent_kafka import Consumer, KafkaError, TopicPartition
-        from pyspark import TaskContext
-
-        context = TaskContext.get()
-        assert context is not None
-        topic, ranges = json.loads(str(context.getLocalProperty(asked_key)))
-        # One a process, which is used again: a new one has to find its brokers first.
-        consumer: Any = getattr(builtins, "_lakehouse_consumer", None)
-        if consumer is None:
-            consumer = Consumer(dict(config))
-            vars(builtins)["_lakehouse_consumer"] = consumer
         left = {partition: end for partition, _, end in ranges}
         consumer.assign([TopicPartition(topic, partition, start) for partition, start, _ in ranges])
-        messages, tombstones, silent = [], 0, 0
+        messages: list[Any] = []
+        tombstones = silent = 0
         try:
             while left:
                 found = consumer.consume(at_once, wait)
@@ -86,17 +68,58 @@ def _reader(bootstrap: str) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.
                         del left[partition]
         finally:
             consumer.unassign()
+        return messages, tombstones
+
+    return consumed
+
+
+def _reader(bootstrap: str) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    asked_key, consumed = ASKED, _consume(_AT_ONCE, _WAIT_SECONDS, _SILENT_WAITS)
+    config: Mapping[str, Any] = {
+        "bootstrap.servers": bootstrap, "group.id": "lakehouse.mirror", "enable.auto.commit": False,
+        "isolation.level": "read_committed", "enable.partition.eof": True, "auto.offset.reset": "error",
+        "fetch.wait.max.ms": 20, "message.max.bytes": 1_000_000_000, "receive.message.max.bytes": 2_147_483_647,
+        "queued.max.messages.kbytes": 16384, "log_level": 0,
+    }  # fmt: skip
+
+    def read(nothing: Iterable[Any]) -> Iterator[Any]:
+        for _ in nothing:
+            pass
+        # A worker imports what is named within.
+        import builtins
+        import json
+
+        import pyarrow as pa
+        from confluent_kafka import Consumer
+        from pyspark import TaskContext
+
+        def arrow(columns: list[list[Any]]) -> Any:
+            header = pa.struct([("key", pa.string()), ("value", pa.binary())])
+            types = [pa.binary(), pa.binary(), pa.int32(), pa.int64(), pa.list_(header), pa.int32()]
+            names = ["key", "value", "partition", "offset", "headers", "tombstones"]
+            return pa.RecordBatch.from_arrays([pa.array(c, t) for c, t in zip(columns, types, strict=True)], names)
+
+        context = TaskContext.get()
+        assert context is not None
+        topic, ranges = json.loads(str(context.getLocalProperty(asked_key)))
+        # One a process, which is used again: a new one has to find its brokers first.
+        consumer: Any = getattr(builtins, "_lakehouse_consumer", None)
+        if consumer is None:
+            consumer = Consumer(dict(config))
+            vars(builtins)["_lakehouse_consumer"] = consumer
+        messages, tombstones = consumed(consumer, topic, ranges)
+        if not messages:
+            yield arrow([[None], [b""], [-1], [-1], [[]], [-1 - tombstones]])
+            return
         headers = [[{"key": h[0], "value": h[1]} for h in m.headers() or ()] for m in messages]
-        header = pa.struct([("key", pa.string()), ("value", pa.binary())])
         columns = [
-            pa.array([m.key() for m in messages], pa.binary()),
-            pa.array([m.value() for m in messages], pa.binary()),
-            pa.array([m.partition() for m in messages], pa.int32()),
-            pa.array([m.offset() for m in messages], pa.int64()),
-            pa.array(headers, pa.list_(header)),
-            pa.array([tombstones if i == 0 else 0 for i in range(len(messages))], pa.int32()),
+            [m.key() for m in messages],
+            [m.value() for m in messages],
+            [m.partition() for m in messages],
+            [m.offset() for m in messages],
+            headers,
+            [tombstones, *[0] * (len(messages) - 1)],
         ]
-        names = ["key", "value", "partition", "offset", "headers", "tombstones"]
-        yield pa.RecordBatch.from_arrays(columns, names)
+        yield arrow(columns)
 
     return read

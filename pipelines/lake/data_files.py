@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import pyarrow as pa
@@ -20,7 +21,6 @@ from pipelines.lake.properties import ROW_GROUPS
 from pipelines.lake.storage import Storage
 from pipelines.lake.table import LakeTable
 
-MAGIC = b"PAR1"
 # Reserved by Iceberg for files of positions.
 DELETE_SCHEMA = pa.schema(
     [
@@ -64,6 +64,7 @@ class FileWriter:
         self._codec = table.properties.get("write.parquet.compression-codec", "zstd")
         self._group_bytes = int(table.properties.get(ROW_GROUPS, ROW_GROUP_BYTES))
         self._unpartitioned = self._iceberg.PartitionSpec.unpartitioned()
+        self._converter, self._whole = _footer_reader(table.jvm)
         self._structs: dict[Partition, Any] = {}
         self._sent: list[Future[None]] = []
 
@@ -104,7 +105,7 @@ class FileWriter:
         self, builder: Any, location: str, data: pa.Buffer, config: Any, partition: Partition, more: Mapping[str, Any]
     ) -> WrittenFile:
         """Return what Iceberg calls a written file, with ``more`` in its JSON form."""
-        metrics = self._footer_metrics(location, data, config)
+        metrics = self._footer_metrics(data, config)
         plain = builder.withPath(location).withFormat("parquet").withFileSizeInBytes(data.size).withMetrics(metrics)
         text = self._iceberg.ContentFileParser.toJson(plain.build(), self._unpartitioned)
         own = {"spec-id": partition.spec, "partition": list(partition.values)}
@@ -114,14 +115,14 @@ class FileWriter:
         node = self._iceberg.util.JsonUtil.mapper().readTree(json.dumps(file))
         return self._iceberg.ContentFileParser.fromJson(node, self._spec(partition))
 
-    def _footer_metrics(self, location: str, data: pa.Buffer, config: Any) -> Any:
+    def _footer_metrics(self, data: pa.Buffer, config: Any) -> Any:
         """Have Iceberg read the statistics of a file of which it is shown nothing but the footer."""
         view = memoryview(data)
-        footer = int.from_bytes(view[-8:-4], "little") + 8
-        shown = bytearray(MAGIC + bytes(view[-footer:]))
-        return self._iceberg.parquet.ParquetUtil.fileMetrics(
-            self._iceberg.inmemory.InMemoryInputFile(location, shown), config
-        )
+        length = int.from_bytes(view[-8:-4], "little")
+        footer = self._table.jvm.java.io.ByteArrayInputStream(bytes(view[-8 - length : -8]))
+        metadata = self._converter.readParquetMetadata(footer, self._whole)
+        nothing = self._table.jvm.java.util.stream.Stream.empty()
+        return self._iceberg.parquet.ParquetUtil.footerMetrics(metadata, nothing, config)
 
     def _spec(self, partition: Partition) -> Any:
         return self._table.java.specs().get(partition.spec)
@@ -141,6 +142,18 @@ class FileWriter:
             }  # fmt: skip
             self._structs[partition] = self._parsed(file, partition).partition()
         return self._structs[partition]
+
+
+@cache
+def _footer_reader(jvm: Any) -> tuple[Any, Any]:
+    """Return what reads a footer, and the filter that leaves nothing out.
+
+    With options of its own: otherwise each file would have it read all of Hadoop's configuration.
+    """
+    parquet = jvm.org.apache.iceberg.shaded.org.apache.parquet
+    plain = parquet.conf.PlainParquetConfiguration()
+    converter = parquet.format.converter.ParquetMetadataConverter
+    return converter(parquet.ParquetReadOptions.builder(plain).build()), converter.NO_FILTER
 
 
 def _nan_counts(rows: pa.Table) -> dict[int, int]:

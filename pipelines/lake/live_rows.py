@@ -6,7 +6,7 @@ somebody else has committed to it.
 """
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -253,24 +253,37 @@ class LiveRows:
             return None
         return FileRows.of(keys, rows[LOG_POSITION], rows[OPERATION])
 
-    def _found(self, file: LiveFile, hashes: Hashes, columns: Sequence[pa.Array]) -> list[FoundRow]:
+    def _found(self, file: LiveFile, hashes: Hashes, columns: Sequence[pa.Array]) -> Iterator[FoundRow]:
         rows = self._rows[file.location]
         first = np.searchsorted(rows.hashes, hashes, side="left")
         counts = np.searchsorted(rows.hashes, hashes, side="right") - first
-        found = []
-        for change in map(int, np.flatnonzero(counts)):
-            for index in range(first[change], first[change] + counts[change]):
-                place = int(rows.places[index])
-                if (file.deleted is None or not file.deleted[place]) and _equal(rows.keys, place, columns, change):
-                    position, read = int(rows.positions[place]), bool(rows.read[place])
-                    found.append(FoundRow(change, file, place, position, read))
-        return found
+        changes = np.repeat(np.arange(len(hashes)), counts)
+        # Of each change, one after the other, all that have its hash.
+        nth = np.arange(len(changes)) - np.repeat(np.cumsum(counts) - counts, counts)
+        places = rows.places[np.repeat(first, counts) + nth]
+        alive = np.ones(len(places), np.bool_) if file.deleted is None else ~file.deleted[places]
+        same = alive & _equal(rows.keys, places, columns, changes)
+        for change, place in zip(changes[same].tolist(), places[same].tolist(), strict=True):
+            yield FoundRow(change, file, place, int(rows.positions[place]), bool(rows.read[place]))
 
 
-def _equal(keys: pa.Table, place: int, columns: Sequence[pa.Array], change: int) -> bool:
-    pairs = ((keys.column(i)[place].as_py(), column[change].as_py()) for i, column in enumerate(columns))
-    # No number is equal to itself, unless by Spark's SQL.
-    return all(mine == other or (mine != mine and other != other) for mine, other in pairs)  # noqa: PLR0124
+def _equal(
+    keys: pa.Table, places: npt.NDArray[np.uint32], columns: Sequence[pa.Array], changes: npt.NDArray[np.int64]
+) -> npt.NDArray[np.bool_]:
+    """Return whether the keys at places are those of changes, as Spark's SQL compares: no number is equal to itself."""
+    equal = np.ones(len(places), np.bool_)
+    for index, column in enumerate(columns):
+        mine, other = _stored(keys.column(index).take(pa.array(places))), _stored(column.take(pa.array(changes)))
+        same = pc.equal(mine, other)
+        if pa.types.is_floating(column.type):
+            same = pc.or_(same, pc.and_(pc.is_nan(mine), pc.is_nan(other)))
+        equal &= same.to_numpy(zero_copy_only=False)
+    return equal
+
+
+def _stored(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+    column = _one(column)
+    return column.storage if isinstance(column, pa.ExtensionArray) else column
 
 
 def _one(column: pa.ChunkedArray | pa.Array) -> pa.Array:

@@ -2,6 +2,9 @@
 
 from collections.abc import Iterable, Mapping
 
+from py4j.protocol import Py4JJavaError
+
+from pipelines.errors import PipelineError
 from pipelines.lake.data_files import WrittenFile
 from pipelines.lake.table import LakeTable
 from pipelines.lake.validator import UnchangedValidator
@@ -9,12 +12,16 @@ from pipelines.lake.validator import UnchangedValidator
 MOVED = "somebody else has committed to it since its rows were looked for"
 
 
+class Moved(PipelineError):
+    """A table isn't any more what it was when its rows were looked for. Nothing was committed."""
+
+
 def commit_row_delta(
     table: LakeTable, rows: Iterable[WrittenFile], deletes: Iterable[WrittenFile], summary: Mapping[str, str]
 ) -> None:
     """Commit these files with ``summary``, on top of the snapshot that the table had when it was looked up.
 
-    It fails if somebody else has committed meanwhile. Whoever gets no answer looks at the table again.
+    Raises Moved if somebody else has committed meanwhile. Whoever gets no answer looks at the table again.
     """
     delta = table.java.newRowDelta().validateWith(UnchangedValidator(table, MOVED))
     for file in rows:
@@ -25,4 +32,9 @@ def commit_row_delta(
         delta = delta.set(key, value)
     if table.branch is not None:
         delta = delta.toBranch(table.branch)
-    delta.commit()
+    try:
+        delta.commit()
+    except Py4JJavaError as error:
+        if error.java_exception.getClass().getSimpleName() == "ValidationException":
+            raise Moved(f"{table.namespace}.{table.name}: {MOVED}") from None
+        raise

@@ -23,19 +23,21 @@ from pipelines.sources.base.change_rows import CREATES, FOUND_BROKEN, OPERATIONS
 
 # What the leaf's records have beside what is decoded.
 CARRIED = ("key", "tombstones")
-_EVENTS, _ODD, _TOMBSTONES, _OLDEST, _PLACES = "__events", "__odd", "__tombstones", "__oldest", "__broken"
+_EVENTS, _ODD, _INCOMPLETE, _TOMBSTONES = "__events", "__odd", "__incomplete", "__tombstones"
+_OLDEST, _PLACES = "__oldest", "__broken"
 
 
 @dataclass(frozen=True)
 class Facts:
     """The facts of a run.
 
-    ``odd``: records that a plan isn't for; ``events``: those with a value, ``changes`` of different keys; ``broken``:
-    promise of the contract to how many rows broke it; ``oldest``: when the oldest change was committed, in seconds
-    since 1970.
+    ``odd``: records that a plan isn't for; ``events``: those with a value, ``changes`` of different keys;
+    ``incomplete``: that lack an unchanged value; ``broken``: promise of the contract to how many rows broke it;
+    ``oldest``: when the oldest change was committed, in seconds since 1970.
     """
 
     odd: int
+    incomplete: int
     events: int
     changes: int
     tombstones: int
@@ -48,10 +50,14 @@ class Facts:
         return Counts(merged=self.changes, superseded=self.events - self.changes, tombstones=self.tombstones)
 
 
-def fold_with_facts(rows: DataFrame, shape: TableShape, keys: tuple[str, ...], key_schemas: Iterable[int]) -> DataFrame:
+def fold_with_facts(
+    rows: DataFrame, shape: TableShape, keys: tuple[str, ...], key_schemas: Iterable[int], has_unavailable: bool
+) -> DataFrame:
     """Return the folded changes of ``rows``, with the facts of each key's events beside them.
 
     ``rows``: change rows with the columns ``CARRIED``. ``key_schemas``: the schemas that keys may have.
+    ``has_unavailable``: as for :func:`pipelines.merge.fold.fold`; without it what is folded is right where the facts
+    say that no event is incomplete.
     """
     known = [F.lit(id_bytes(identifier)) for identifier in sorted(key_schemas)]
     keyed = F.coalesce(schema_id("key").isin(known), F.lit(False))
@@ -63,6 +69,7 @@ def fold_with_facts(rows: DataFrame, shape: TableShape, keys: tuple[str, ...], k
     facts = [
         (_EVENTS, F.count("*")),
         (_ODD, F.count_if(F.coalesce(odd, F.lit(True)))),
+        (_INCOMPLETE, F.count_if(any_unavailable(shape))),
         (_TOMBSTONES, F.sum("tombstones")),
         (_OLDEST, F.min("committed_at")),
     ]
@@ -71,7 +78,7 @@ def fold_with_facts(rows: DataFrame, shape: TableShape, keys: tuple[str, ...], k
         assert isinstance(kind, StructType)
         counted = [F.count_if(F.col(FOUND_BROKEN).getField(name)).alias(name) for name in kind.names]
         facts.append((_PLACES, F.struct(*counted)))
-    return fold(rows, shape, keys, bool(shape.toastable), more=facts)
+    return fold(rows, shape, keys, has_unavailable, more=facts)
 
 
 def facts_of(rows: pa.Table) -> Facts:
@@ -80,13 +87,17 @@ def facts_of(rows: pa.Table) -> Facts:
     def total(name: str) -> int:
         return int(pc.sum(rows[name]).as_py() or 0)
 
+    tombstones = total(_TOMBSTONES)
+    if tombstones < 0:
+        # The one record stands for none that has a value (see pipelines.kafka.worker_records).
+        return Facts(odd=0, incomplete=0, events=0, changes=0, tombstones=-1 - tombstones, oldest=None, broken={})
     broken = {}
     if _PLACES in rows.column_names:
         column = rows[_PLACES].combine_chunks()
         broken = {f.name: int(pc.sum(pc.struct_field(column, f.name)).as_py() or 0) for f in column.type}
     oldest = pc.min(rows[_OLDEST]).as_py()
     return Facts(
-        odd=total(_ODD), events=total(_EVENTS), changes=rows.num_rows, tombstones=total(_TOMBSTONES),
-        oldest=oldest.timestamp() if isinstance(oldest, datetime.datetime) else None,
+        odd=total(_ODD), incomplete=total(_INCOMPLETE), events=total(_EVENTS), changes=rows.num_rows,
+        tombstones=tombstones, oldest=oldest.timestamp() if isinstance(oldest, datetime.datetime) else None,
         broken={name: count for name, count in broken.items() if count},
     )  # fmt: skip

@@ -107,7 +107,7 @@ class BatchMirror:
             due = {t for t in taken.keys() - plain if steps[t] is Step.MIRROR or batch.profile(t).rows}
             for t in due & self._audited:
                 self._start_in_background(batch, t, taken[t], number, t in told_of)
-            jobs = {t: self._pool.submit(self._jobs.plain, batch, t, taken[t], number) for t in plain} | {
+            jobs = {t: self._pool.submit(self._jobs.plain, batch, t, taken[t], number, t in told_of) for t in plain} | {
                 t: self._pool.submit(
                     self._jobs.looked_at, batch.of(t, taken[t]), batch.profile(t), taken[t], number, t in told_of
                 )
@@ -177,8 +177,10 @@ class BatchMirror:
         """Return the tables of which most likely nothing has to be looked at before it is mirrored."""
         if decided:
             return set()
-        known = (taken.keys() & self._tables.keys()) - told_of
-        return {t for t in known if self._waiting.of(t) is None and self._tables[t].is_plain(taken[t])}
+        free = {t: by for t, by in taken.items() if t not in self._audited and self._waiting.of(t) is None}
+        # Of those that are met for the first time it is known once they are opened.
+        new = {t for t in free.keys() - self._tables.keys() if offset_count(free[t]) <= self._limits.plain_offsets}
+        return new | {t for t in free.keys() & self._tables.keys() - told_of if self._tables[t].is_plain(free[t])}
 
     def _able_to_wait(self, pending: Iterable[str]) -> dict[str, Positions]:
         """Return the tables for which something has come that can do without it for another batch: how far they are."""

@@ -41,10 +41,14 @@ class BatchRecords:
             return self.batch.where(F.col("topic") == topic)
         return coalesced(self.alone(topic, planned), offset_count(planned), self.limits)
 
+    def none(self) -> DataFrame:
+        """Return no record, in the records' columns."""
+        return self.batch.sparkSession.createDataFrame([], self.batch.schema)
+
     def alone(self, topic: str, planned: Ranges) -> DataFrame:
         """Return the topic's records, read by themselves, also once the batch is over."""
         if not offset_count(planned):
-            return self.batch.sparkSession.createDataFrame([], self.batch.schema)
+            return self.none()
         return _read(self.batch, {topic: planned}, self.kafka_bootstrap)
 
 

@@ -32,13 +32,19 @@ class TableJobs:
             outcome = TopicOutcome(profile.topic, rows=profile.rows)
             return mirror.mirror(TopicBatch(raw, profile, planned, number, session, outcome), altered)
 
-    def plain(self, batch: BatchRecords, topic: str, planned: Ranges, number: int) -> TopicOutcome:
-        """Mirror what most likely needs no look; if it does, it is looked at."""
-        mirror = self._mirror_of(topic)
+    def plain(self, batch: BatchRecords, topic: str, planned: Ranges, number: int, altered: bool) -> TopicOutcome:
+        """Mirror what most likely needs no look; if it does, it is looked at.
+
+        ``altered``: the schema log has news of the table, which is met for the first time.
+        """
+        mirror, outcome = self._mirror_of(topic), TopicOutcome(topic)
         with self._sessions.lend() as session:
-            outcome = mirror.mirror_plainly(planned, number, session)
-        if outcome is not None:
-            return outcome
+            if not mirror.is_open:
+                ranges = dict.fromkeys(planned, (0, 0))
+                nothing = TopicBatch(batch.none(), TopicProfile(topic), ranges, number, session, outcome)
+                mirror.open(nothing, altered)
+            if mirror.is_plain(planned) and mirror.mirror_plainly(planned, number, session, outcome):
+                return outcome
         with self._alone(batch, topic, planned) as records:
             profile = profile_records(records).get(topic, TopicProfile(topic))
             if profile.rows:

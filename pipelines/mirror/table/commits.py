@@ -6,7 +6,7 @@ that it does (:mod:`pipelines.mirror.table.needs`).
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import reduce
 
@@ -20,6 +20,7 @@ from pipelines.changes.stats import BatchStats, StatsRequest, integer_keys
 from pipelines.changes.topic_batch import TopicBatch, TopicOutcome
 from pipelines.dead_letters.circuit_breaker import check_share
 from pipelines.dead_letters.store import rejected_records, undecodable_records
+from pipelines.errors import StopPipeline
 from pipelines.evolve.applied import applied_schema, is_keyed
 from pipelines.evolve.backfill import backfill
 from pipelines.evolve.create import create_table
@@ -113,6 +114,18 @@ class Commits:
         if batch.versions is None:
             self.prepared.learn(replace(resolved, batch=batch))
         return None
+
+    def foresee(self, batch: TopicBatch) -> None:
+        """Find out what the table shall have for records by the topic's newest schemas, before there are any."""
+        profile = self._topic.source.newest_schemas(self._topic.name)
+        schemas = self._topic.schemas(profile) if profile is not None else None
+        if profile is None or schemas is None or schemas.shape is None:
+            return
+        # What can't be followed is told when a record needs it.
+        with suppress(StopPipeline):
+            resolved = self._resolve(replace(batch, profile=profile), schemas, schemas.shape)
+            if isinstance(resolved, ResolvedBatch):
+                self.prepared.learn(resolved)
 
     def _resolve(self, batch: TopicBatch, schemas: Schemas, shape: TableShape) -> ResolvedBatch | SchemaNews:
         """Find out which columns and which key the table shall have for these records."""

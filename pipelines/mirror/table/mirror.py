@@ -23,6 +23,7 @@ from pipelines.kafka.read import within
 from pipelines.lake.catalog import Lake
 from pipelines.lake.clock import check_clock
 from pipelines.lake.names import lake_namespace
+from pipelines.lake.row_delta import Moved
 from pipelines.lake.table import LakeTable
 from pipelines.ledger.resyncs import Resync, check_lost, check_partitions, remove_stale, replaces_rows
 from pipelines.ledger.table_ledger import TableLedger
@@ -62,6 +63,8 @@ class TableMirror:
         self._resync: Resync | None = None
         # The schema of the table that has the contract's words.
         self._described: tuple[str, int] | None = None
+        # Somebody has had the table between two batches, and may have committed to it.
+        self._stale = False
 
     @property
     def source_table(self) -> tuple[str, str]:
@@ -116,6 +119,7 @@ class TableMirror:
     @contextmanager
     def between_batches(self, session: SparkSession) -> Iterator[TableLedger]:
         """Give the table's ledger as it is now, for commits that change no row."""
+        self._stale = True
         self._ledger.load(Lake(session))
         try:
             yield self._ledger
@@ -148,6 +152,21 @@ class TableMirror:
             raise
         return outcome
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the table was looked at, and is there."""
+        return self._ledger.table is not None
+
+    def open(self, nothing: TopicBatch, schema_changed: bool) -> None:
+        """Look at the table, and do whatever comes before its next record: what a new process begins with.
+
+        ``nothing``: a batch without records and offsets. ``schema_changed``: as for :meth:`mirror`, which says what is
+        raised.
+        """
+        self.mirror(nothing, schema_changed)
+        if self.is_open:
+            self._commits.foresee(nothing)
+
     def is_plain(self, planned: Ranges) -> bool:
         """Return whether what is next of the topic may be brought by :meth:`mirror_plainly`, as far as is known."""
         ledger, resync = self._ledger, self._resyncs.of(self._topic.name)
@@ -165,14 +184,18 @@ class TableMirror:
             and self._commits.prepared.ready
         )
 
-    def mirror_plainly(self, planned: Ranges, number: int, session: SparkSession) -> TopicOutcome | None:
+    def mirror_plainly(self, planned: Ranges, number: int, session: SparkSession, outcome: TopicOutcome) -> bool:
         """Bring what is next of the topic into the table, from where that is to the topic's present end, in one commit.
 
-        ``planned``: the batch's offset range of every partition, which is the least that is brought. None: it must be
-        brought by :meth:`mirror`; nothing was done then.
+        ``planned``: the batch's offset range of every partition, which is the least that is brought. Returns False
+        where it must be brought by :meth:`mirror`; nothing was done then.
         """
-        ledger, outcome = self._ledger, TopicOutcome(self._topic.name)
-        assert ledger.table is not None
+        ledger = self._ledger
+        if self._stale:
+            ledger.load(Lake(session))
+            self._stale = False
+        if ledger.table is None:
+            return False
         reached, limits = ledger.reached.positions, self._rules.limits
         present = self._topic.present_ends(planned.keys())
         ends = {p: max(end, present[p]) for p, (_, end) in planned.items()}
@@ -180,16 +203,18 @@ class TableMirror:
             ends = {p: end for p, (_, end) in planned.items()}
         pending = non_empty({p: (reached.get(p, 0), end) for p, end in ends.items()})
         if not pending:
-            return outcome
+            return True
         try:
             check_clock(ledger.table)
             live = self._commits.live_rows(session)
             offsets = ledger.known.up_to(ledger.reached.after(pending).positions)
-            done = live is not None and self._commits.prepared.make(session, pending, offsets, live, outcome, number)
+            return live is not None and self._commits.prepared.make(session, pending, offsets, live, outcome, number)
+        except Moved:
+            ledger.forget()
+            return False
         except BaseException:
             ledger.forget()
             raise
-        return outcome if done else None
 
     def _begin(self, planned: TopicBatch) -> None:
         """See how far the table is, and whether it can go on from there. Raises StopPipeline."""

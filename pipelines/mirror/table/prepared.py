@@ -7,6 +7,7 @@ more. Whatever else is among them, or has changed meanwhile, sends the batch the
 
 from dataclasses import dataclass
 
+import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from pipelines.changes.enforce import Enforcement
@@ -21,13 +22,20 @@ from pipelines.lake.storage import Storage
 from pipelines.lake.table import LakeTable
 from pipelines.ledger.table_ledger import TableLedger
 from pipelines.merge.direct import DirectWrite
-from pipelines.merge.prepared import CARRIED, facts_of, fold_with_facts
+from pipelines.merge.prepared import CARRIED, Facts, facts_of, fold_with_facts
 from pipelines.mirror.table.resolved import ResolvedBatch
 from pipelines.mirror.table.topic import Topic
 from pipelines.protection.columns import ProtectedColumns
 from pipelines.schema.columns import TableShape
+from pipelines.schema.lake_types import printed
 from pipelines.spark.prepared import PLANNED_ONCE, KeepsState, PreparedPlan
 from quality.contract import Contract
+
+
+def _fits(table: LakeTable, resolved: ResolvedBatch) -> bool:
+    """Return whether the table has the columns that records of this schema are for."""
+    has = table.column_types
+    return all(has.get(column.name) == printed(column.type.iceberg) for column in resolved.lake_shape.columns)
 
 
 @dataclass(frozen=True)
@@ -39,6 +47,7 @@ class _Plan:
     shape: TableShape
     keys: tuple[str, ...]
     partitioning: Partitioning
+    has_unavailable: bool
 
 
 class PreparedCommits:
@@ -51,6 +60,8 @@ class PreparedCommits:
         self._resolved: ResolvedBatch | None = None
         self._plan: _Plan | None = None
         self._session: SparkSession | None = None
+        # Events of the table have been met that lack unchanged values.
+        self._lacking = False
 
     def learn(self, resolved: ResolvedBatch) -> None:
         """Note what the usual way has found out of a batch that it has committed."""
@@ -85,21 +96,12 @@ class PreparedCommits:
         """
         table = self._ledger.table
         assert table is not None
-        plan = self._planned(session, table, outcome)
-        if plan is None:
+        found = self._folded(session, table, ranges, outcome)
+        if found is None:
             return False
-        try:
-            with outcome.stage("fold"):
-                rows = plan.plan.run(self._topic.ask(ranges))
-        except JavaRaised:
-            # Whatever it is, the usual way meets it as well, and says what it is.
-            return False
-        if not rows.num_rows:
-            # Nothing, or tombstones alone, which are counted where records are looked at.
-            return False
-        facts = facts_of(rows)
-        if facts.odd:
-            return False
+        plan, rows, facts = found
+        if not facts.events:
+            return self._without_rows(ranges, offsets, facts, outcome, number)
         with outcome.stage("look_up"):
             write = DirectWrite.of(table, live, Storage.of(session), rows, plan.shape, plan.keys, plan.partitioning)
         if write is None:
@@ -114,6 +116,37 @@ class PreparedCommits:
         outcome.writers["prepared"] += 1
         return True
 
+    def _without_rows(self, ranges: Ranges, offsets: Ranges, facts: Facts, outcome: TopicOutcome, number: int) -> bool:
+        """Account for ranges that hold no change: nothing but markers of transactions, or tombstones."""
+        if facts.tombstones:
+            outcome.rows += facts.tombstones
+            outcome.note(facts.counts, {})
+            self._ledger.commit(number, offsets, facts.counts)
+        self._ledger.read_through(ranges)
+        return True
+
+    def _folded(
+        self, session: SparkSession, table: LakeTable, ranges: Ranges, outcome: TopicOutcome
+    ) -> tuple[_Plan, pa.Table, Facts] | None:
+        """Return what these ranges hold, folded, and by which plan; None: it isn't for them."""
+        plan = self._planned(session, table, outcome)
+        if plan is None:
+            return None
+        try:
+            with outcome.stage("fold"):
+                rows = plan.plan.run(self._topic.ask(ranges))
+        except JavaRaised:
+            # Whatever it is, the usual way meets it as well, and says what it is.
+            return None
+        facts = facts_of(rows)
+        if facts.odd:
+            return None
+        if facts.incomplete and not plan.has_unavailable:
+            # Where one event lacks a value, later ones do as well.
+            self._lacking, self._plan = True, None
+            return self._folded(session, table, ranges, outcome)
+        return plan, rows, facts
+
     def _planned(self, session: SparkSession, table: LakeTable, outcome: TopicOutcome) -> _Plan | None:
         if self._plan is None or self._plan.table != table.identity:
             with outcome.stage("plan"):
@@ -122,7 +155,7 @@ class PreparedCommits:
 
     def _made(self, session: SparkSession, table: LakeTable) -> _Plan | None:
         resolved, partitioning = self._resolved, Partitioning.of(table)
-        if resolved is None or partitioning is None:
+        if resolved is None or partitioning is None or not _fits(table, resolved):
             return None
         # Its settings are the plan's, and nobody else's.
         own = self._session = self._session or session.newSession()
@@ -133,10 +166,11 @@ class PreparedCommits:
         enforcement = Enforcement(self._contract) if self._contract is not None else None
         empty = TopicBatch(raw, TopicProfile(self._topic.name), {}, 0, own, TopicOutcome(self._topic.name))
         rows, shape = ready_changes(rows, empty, resolved.shape, resolved.keys, enforcement, self._protected)
-        folded = fold_with_facts(rows, shape, resolved.keys, resolved.batch.profile.key_schema_ids)
+        schemas = resolved.batch.profile.key_schema_ids
+        folded = fold_with_facts(rows, shape, resolved.keys, schemas, self._lacking)
         try:
             plan = PreparedPlan(partitioning.with_values(folded))
         except KeepsState:
             self._resolved = None
             return None
-        return _Plan(plan, table.identity, shape, resolved.keys, partitioning)
+        return _Plan(plan, table.identity, shape, resolved.keys, partitioning, self._lacking)

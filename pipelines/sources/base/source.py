@@ -94,6 +94,13 @@ class StreamSource(Protocol):
         """Return the schemas of the ids that ``profile`` has, of events of ``table``. Raises RetryBatch."""
         ...
 
+    def newest_schemas(self, topic: str) -> TopicProfile | None:
+        """Return what records of a topic hold that are written by its newest schemas; None: it has none.
+
+        Raises RetryBatch.
+        """
+        ...
+
     def decode(
         self,
         raw: DataFrame,

@@ -72,6 +72,13 @@ class DebeziumStream:
             return schemas_known
         return found(self.schema_log.explained(*table, lambda versions: explain(found(versions), versions)))
 
+    def newest_schemas(self, topic: str) -> TopicProfile | None:
+        """Return what records of a topic hold that are written by its newest schemas. Raises RetryBatch."""
+        value, key = (self.registry.newest(f"{topic}-{part}") for part in ("value", "key"))
+        if value is None or key is None:
+            return None
+        return TopicProfile(topic, schema_ids={value: 0}, key_schema_ids={key})
+
     def decode(
         self,
         raw: DataFrame,

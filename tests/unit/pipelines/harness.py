@@ -137,6 +137,11 @@ class Registry:
             raise UnknownSchema(str(schema_id))
         return self._schemas[schema_id]
 
+    def newest(self, subject: str) -> int | None:
+        """By what it is a schema of: a change event, or a key."""
+        values = {identifier for identifier, schema in self._schemas.items() if "Envelope" in schema}
+        return max(values if subject.endswith("-value") else self._schemas.keys() - values, default=None)
+
 
 def row(key: int, name: str | None = None, doc: str | None = None) -> dict[str, Any]:
     return {"id": key, "name": name, "doc": doc}
@@ -297,6 +302,8 @@ class Topic:
         headers = [[{"key": key, "value": value} for key, value in r[5] or ()] for r in valued]
         dead = [len(inside) - len(valued) if i == 0 else 0 for i in range(len(valued))]
         columns = [*([r[i] for r in valued] for i in (0, 1, 3, 4)), headers, dead]
+        if not valued:
+            columns = [[None], [b""], [-1], [-1], [[]], [-1 - len(inside)]]
         names = ["key", "value", "partition", "offset", "headers", "tombstones"]
         return base64.b64encode(pickle.dumps((names, columns))).decode()
 
@@ -353,9 +360,9 @@ class Topic:
         seen = profile_records(batch).get(self.name) or TopicProfile(self.name)
         planned = planned or {**dict.fromkeys(range(2), (0, 0)), **seen.ranges}
         if PLAINLY and not schema_changed and self.of(self.name) is None and mirror.is_plain(planned):
-            plain = mirror.mirror_plainly(planned, number, self.spark.newSession())
-            if plain is not None:
-                return plain
+            outcome = TopicOutcome(self.name)
+            if mirror.mirror_plainly(planned, number, self.spark.newSession(), outcome):
+                return outcome
         seen = mirror.expects(planned) or seen
         outcome = TopicOutcome(self.name, rows=seen.rows)
         raw = batch.where(F.col("topic") == self.name)

@@ -1,0 +1,94 @@
+"""Which batches are brought plainly, by a plan that is made once, and which are looked at."""
+
+from collections.abc import Callable
+
+import pytest
+from pyspark.sql import SparkSession
+
+from pipelines.changes.topic_batch import TopicBatch, TopicOutcome
+from pipelines.kafka.profile import TopicProfile
+from pipelines.mirror.table.mirror import TableMirror
+from tests.unit.pipelines.events import event, value_schema, wire
+from tests.unit.pipelines.harness import (
+    COLUMNS,
+    GONE,
+    PLAINLY,
+    Topic,
+    create,
+    delete,
+    poison,
+    row,
+    tombstone,
+    truncate,
+    update,
+)
+
+pytestmark = pytest.mark.skipif(not PLAINLY, reason="nothing is brought plainly")
+
+Events = Callable[[Topic], list[tuple[object, ...]]]
+
+
+def newer_schema(topic: Topic) -> list[tuple[object, ...]]:
+    """An update by a schema that nobody has met yet."""
+    schema = value_schema(topic.table, {**COLUMNS, "more": ["null", "string"]})
+    topic.registry._schemas[17] = schema
+    return [poison(wire(17, schema, event("u", 5, row(2, "newer") | {"more": "m"})))]
+
+
+PLAIN: dict[str, Events] = {
+    "updates": lambda _: [update(5, 1, "x"), update(6, 2, "y")],
+    "a new row, a deleted one": lambda _: [create(5, 9, "n"), delete(6, 2), tombstone(2)],
+    "several changes of one row": lambda _: [update(5, 1, "x"), delete(6, 1), tombstone(1), create(7, 1, "y")],
+    "an unchanged value": lambda _: [update(5, 1, "x", GONE)],
+}
+LOOKED_AT: dict[str, Events] = {
+    "what isn't Avro": lambda _: [update(5, 1, "x"), poison(b"no")],
+    "a truncate": lambda _: [truncate(5)],
+    "a change of a key": lambda _: [delete(5, 1, 3), tombstone(1), create(5, 3, "moved", GONE, old=1)],
+    "an unchanged value of a row that nobody knows": lambda _: [update(5, 8, "x", GONE)],
+    "a schema that is new": newer_schema,
+}
+
+
+def begun(spark: SparkSession) -> tuple[Topic, TableMirror]:
+    topic = Topic(spark)
+    mirror = topic.mirror()
+    topic.apply(mirror, topic.batch([create(1, 1, "a", "big"), create(2, 2, "b")]), 0)
+    return topic, mirror
+
+
+@pytest.mark.parametrize("events", PLAIN.values(), ids=PLAIN)
+def test_what_is_plain_is_brought_plainly(spark: SparkSession, events: Events) -> None:
+    topic, mirror = begun(spark)
+    outcome = topic.apply(mirror, topic.batch(events(topic)), 1)
+    assert dict(outcome.writers) == {"prepared": 1}
+    topic.assert_ledger_is_whole()
+
+
+@pytest.mark.parametrize("events", LOOKED_AT.values(), ids=LOOKED_AT)
+def test_what_is_not_is_looked_at(spark: SparkSession, events: Events) -> None:
+    topic, mirror = begun(spark)
+    outcome = topic.apply(mirror, topic.batch(events(topic)), 1)
+    assert outcome.writers["prepared"] == 0
+    topic.assert_ledger_is_whole()
+
+
+def test_a_new_process_needs_no_look(spark: SparkSession) -> None:
+    topic, _ = begun(spark)
+    mirror, outcome = topic.mirror(), TopicOutcome(topic.name)
+    records = topic.batch([update(5, 1, "x", GONE)])
+    ranges = dict.fromkeys(range(2), (0, 0))
+    nothing = TopicBatch(records.limit(0), TopicProfile(topic.name), ranges, 7, spark.newSession(), outcome)
+    mirror.open(nothing, True)
+    planned = {partition: (0, end) for partition, end in enumerate(topic.offsets)}
+    assert mirror.is_plain(planned)
+    assert mirror.mirror_plainly(planned, 7, spark.newSession(), outcome)
+    assert topic.rows() == [(1, "x", "big"), (2, "b", "d")]
+    topic.assert_ledger_is_whole()
+
+
+def test_what_somebody_has_committed_meanwhile_is_met(spark: SparkSession) -> None:
+    topic, mirror = begun(spark)
+    spark.sql(f"DELETE FROM lake.shop.{topic.table} WHERE id = 2")
+    topic.apply(mirror, topic.batch([update(5, 1, "x")]), 1)
+    assert topic.rows() == [(1, "x", "d")]
