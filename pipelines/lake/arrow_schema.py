@@ -1,6 +1,8 @@
 """The Arrow schema in which a table's files are written and read: Iceberg's types, found by field ids."""
 
 import re
+import uuid
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -55,3 +57,44 @@ def _arrow_type(kind: Any) -> pa.DataType:
 
 def _identified(identifier: int) -> dict[bytes, bytes]:
     return {FIELD_ID: str(identifier).encode()}
+
+
+def one_array(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+    """Return a column as one array."""
+    if isinstance(column, pa.Array):
+        return column
+    return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+
+
+def as_fields(rows: pa.Table, names: Mapping[int, str], fields: Sequence[pa.Field]) -> pa.Table:
+    """Give what was read of a file the names and types that the table has now; a column that it lacks is null."""
+    columns = []
+    for each in fields:
+        name = names.get(field_id(each))
+        column = pa.nulls(rows.num_rows, each.type) if name is None else one_array(rows[name])
+        columns.append(as_type(column, each.type))
+    return pa.table(columns, names=[each.name for each in fields])
+
+
+def as_rows(rows: pa.Table, fields: Sequence[pa.Field]) -> pa.Table:
+    """Return rows as Spark gives them in the columns and types of a table; a column that they lack is null."""
+    columns = []
+    for each in fields:
+        if each.name not in rows.column_names:
+            columns.append(pa.nulls(rows.num_rows, each.type))
+            continue
+        column = one_array(rows[each.name])
+        if each.type == pa.uuid():
+            texts = column.to_pylist()
+            column = pa.array([None if text is None else uuid.UUID(text).bytes for text in texts], pa.binary(16))
+        columns.append(as_type(column, each.type))
+    return pa.table(columns, schema=pa.schema(fields))
+
+
+def as_type(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Return a column in the type that a table has: what was promoted since, or bytes of a uuid."""
+    if column.type == kind:
+        return column
+    if isinstance(kind, pa.ExtensionType):
+        return pa.ExtensionArray.from_storage(kind, column)
+    return column.cast(kind)

@@ -5,9 +5,7 @@ as it lives. Only which files live changes, and which of their rows are deleted;
 somebody else has committed to it.
 """
 
-import uuid
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,84 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from pipelines.lake.arrow_schema import NoArrowType, arrow_field, field_id, field_ids
-from pipelines.lake.data_files import Partition
-from pipelines.lake.key_hashes import Hashes, hash_keys
+from pipelines.lake.arrow_schema import NoArrowType, arrow_field, as_fields, field_id, field_ids, one_array
+from pipelines.lake.file_rows import Budget, FileRows, FoundRow, LiveFile, found_rows, live_file, may_hold
+from pipelines.lake.key_hashes import hash_keys
 from pipelines.lake.storage import Storage
 from pipelines.lake.table import LakeTable
 
-LOG_POSITION, OPERATION, READ = "_lsn", "_op", "r"
-# Of a row: hash, place, log position, whether a snapshot read it, whether it is deleted; and about as much for its key.
-ROW_BYTES = 48
-NEVER_OLDER = np.iinfo(np.int64).max
-
-
-@dataclass(frozen=True)
-class FileRows:
-    """The rows of one data file: by rising hash of their keys, at which place of the file each is."""
-
-    hashes: Hashes
-    places: npt.NDArray[np.uint32]
-    positions: npt.NDArray[np.int64]
-    read: npt.NDArray[np.bool_]
-    keys: pa.Table
-
-    @classmethod
-    def of(cls, keys: pa.Table, positions: pa.Array, operations: pa.Array) -> "FileRows":
-        """Arrange a file's rows, given in their order."""
-        keys = keys.combine_chunks()
-        hashes = hash_keys([_one(keys[name]) for name in keys.column_names])
-        order = np.argsort(hashes, kind="stable")
-        known = pc.fill_null(positions, NEVER_OLDER).to_numpy(zero_copy_only=False)
-        read = pc.fill_null(pc.equal(operations, READ), False).to_numpy(zero_copy_only=False)
-        return cls(hashes[order], order.astype(np.uint32), known, read, keys)
-
-
-@dataclass
-class LiveFile:
-    """A data file of the table's current snapshot. ``deleted``: by place, of the rows that are; None: none is."""
-
-    location: str
-    partition: Partition
-    records: int
-    bounds: Mapping[int, tuple[bytes, bytes]]
-    deleted: npt.NDArray[np.bool_] | None = None
-
-    def delete(self, places: npt.NDArray[np.integer[Any]]) -> None:
-        """Note that the rows at these places are deleted."""
-        if self.deleted is None:
-            self.deleted = np.zeros(self.records, np.bool_)
-        self.deleted[places] = True
-
-
-@dataclass(frozen=True)
-class FoundRow:
-    """A live row that has the key of change number ``change``: where it is, and which event wrote it."""
-
-    change: int
-    file: LiveFile
-    place: int
-    log_position: int
-    read: bool
-
-
-@dataclass
-class Budget:
-    """How many rows all tables' files may be remembered of together."""
-
-    rows: int
-    used: int = field(default=0)
-
-    def take(self, rows: int) -> bool:
-        """Take so many, if there are."""
-        if self.used + rows > self.rows:
-            return False
-        self.used += rows
-        return True
-
-    def give_back(self, rows: int) -> None:
-        """Give so many back."""
-        self.used -= rows
+LOG_POSITION, OPERATION = "_lsn", "_op"
 
 
 class LiveRows:
@@ -124,15 +51,15 @@ class LiveRows:
         if fields is None:
             return None
         limits = _bounds(table, keys)
-        near = [file for file in self._files.values() if _may_hold(file, limits)]
+        near = [file for file in self._files.values() if may_hold(file, limits)]
         unread = [file for file in near if file.location not in self._rows]
         if not self._remember(unread, fields):
             self._give_up(near)
             if not self._remember(unread, fields):
                 return None
-        columns = [_one(keys[name]) for name in keys.column_names]
+        columns = [one_array(keys[name]) for name in keys.column_names]
         hashes = hash_keys(columns)
-        return [row for file in near for row in self._found(file, hashes, columns)]
+        return [row for file in near for row in found_rows(file, self._rows[file.location], hashes, columns)]
 
     def committed(
         self,
@@ -167,7 +94,7 @@ class LiveRows:
         # Where each chosen group begins among what was read.
         begins = dict(zip(chosen, np.concatenate([[0], np.cumsum([sizes[g] for g in chosen])]), strict=False))
         at = np.array([begins[g] + place - starts[g] for g, place in zip(groups, places, strict=True)])
-        return _as_fields(rows.take(pa.array(at)), names, fields)
+        return as_fields(rows.take(pa.array(at)), names, fields)
 
     def _look(self, table: LakeTable, keys: tuple[str, ...]) -> list[pa.Field] | None:
         """See which files live now; return the fields that are remembered of them."""
@@ -196,7 +123,7 @@ class LiveRows:
         files: dict[str, LiveFile] = {}
         deletes: set[str] = set()
         for task in table.file_tasks(keys):
-            file = _live_file(task["data-file"])
+            file = live_file(task["data-file"])
             if file is None or any(not _by_position(each) for each in task["delete-files"]):
                 return None
             files[file.location] = file
@@ -216,7 +143,7 @@ class LiveRows:
             rows = pq.read_table(source, columns=["file_path", "pos"])
         # Sorted by the file, so each has one run.
         paths = rows["file_path"].combine_chunks().dictionary_encode()
-        paths = _one(paths)
+        paths = one_array(paths)
         codes, places = paths.indices.to_numpy(), rows["pos"].to_numpy()
         return {path: places[codes == code] for code, path in enumerate(paths.dictionary.to_pylist())}
 
@@ -247,96 +174,11 @@ class LiveRows:
             parquet = pq.ParquetFile(source)
             names = field_ids(parquet.schema_arrow)
             stored = [names[field_id(f)] for f in fields if field_id(f) in names]
-            rows = _as_fields(parquet.read(columns=stored), names, fields)
+            rows = as_fields(parquet.read(columns=stored), names, fields)
         keys = rows.drop_columns([LOG_POSITION, OPERATION])
         if any(keys[name].null_count for name in keys.column_names) or rows.num_rows != file.records:
             return None
         return FileRows.of(keys, rows[LOG_POSITION], rows[OPERATION])
-
-    def _found(self, file: LiveFile, hashes: Hashes, columns: Sequence[pa.Array]) -> Iterator[FoundRow]:
-        rows = self._rows[file.location]
-        first = np.searchsorted(rows.hashes, hashes, side="left")
-        counts = np.searchsorted(rows.hashes, hashes, side="right") - first
-        changes = np.repeat(np.arange(len(hashes)), counts)
-        # Of each change, one after the other, all that have its hash.
-        nth = np.arange(len(changes)) - np.repeat(np.cumsum(counts) - counts, counts)
-        places = rows.places[np.repeat(first, counts) + nth]
-        alive = np.ones(len(places), np.bool_) if file.deleted is None else ~file.deleted[places]
-        same = alive & _equal(rows.keys, places, columns, changes)
-        for change, place in zip(changes[same].tolist(), places[same].tolist(), strict=True):
-            yield FoundRow(change, file, place, int(rows.positions[place]), bool(rows.read[place]))
-
-
-def _equal(
-    keys: pa.Table, places: npt.NDArray[np.uint32], columns: Sequence[pa.Array], changes: npt.NDArray[np.int64]
-) -> npt.NDArray[np.bool_]:
-    """Return whether the keys at places are those of changes, as Spark's SQL compares: no number is equal to itself."""
-    equal = np.ones(len(places), np.bool_)
-    for index, column in enumerate(columns):
-        mine, other = _stored(keys.column(index).take(pa.array(places))), _stored(column.take(pa.array(changes)))
-        same = pc.equal(mine, other)
-        if pa.types.is_floating(column.type):
-            same = pc.or_(same, pc.and_(pc.is_nan(mine), pc.is_nan(other)))
-        equal &= same.to_numpy(zero_copy_only=False)
-    return equal
-
-
-def _stored(column: pa.ChunkedArray | pa.Array) -> pa.Array:
-    column = _one(column)
-    return column.storage if isinstance(column, pa.ExtensionArray) else column
-
-
-def _one(column: pa.ChunkedArray | pa.Array) -> pa.Array:
-    if isinstance(column, pa.Array):
-        return column
-    return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
-
-
-def _as_fields(rows: pa.Table, names: Mapping[int, str], fields: Sequence[pa.Field]) -> pa.Table:
-    """Give what was read of a file the names and types that the table has now; a column that it lacks is null."""
-    columns = []
-    for each in fields:
-        name = names.get(field_id(each))
-        column = pa.nulls(rows.num_rows, each.type) if name is None else _one(rows[name])
-        columns.append(as_type(column, each.type))
-    return pa.table(columns, names=[each.name for each in fields])
-
-
-def as_rows(rows: pa.Table, fields: Sequence[pa.Field]) -> pa.Table:
-    """Return rows as Spark gives them in the columns and types of a table; a column that they lack is null."""
-    columns = []
-    for each in fields:
-        if each.name not in rows.column_names:
-            columns.append(pa.nulls(rows.num_rows, each.type))
-            continue
-        column = _one(rows[each.name])
-        if each.type == pa.uuid():
-            texts = column.to_pylist()
-            column = pa.array([None if text is None else uuid.UUID(text).bytes for text in texts], pa.binary(16))
-        columns.append(as_type(column, each.type))
-    return pa.table(columns, schema=pa.schema(fields))
-
-
-def as_type(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Return a column in the type that a table has: what was promoted since, or bytes of a uuid."""
-    if column.type == kind:
-        return column
-    if isinstance(kind, pa.ExtensionType):
-        return pa.ExtensionArray.from_storage(kind, column)
-    return column.cast(kind)
-
-
-def _live_file(file: Mapping[str, Any]) -> LiveFile | None:
-    if file["file-format"] != "parquet":
-        return None
-    lower, upper = (_by_id(file.get(f"{side}-bounds", {"keys": [], "values": []})) for side in ("lower", "upper"))
-    bounds = {identifier: (lower[identifier], upper[identifier]) for identifier in lower.keys() & upper.keys()}
-    partition = Partition(int(file["spec-id"]), tuple(file.get("partition", ())))
-    return LiveFile(file["file-path"], partition, int(file["record-count"]), bounds)
-
-
-def _by_id(entries: Mapping[str, Any]) -> dict[int, bytes]:
-    return {key: bytes.fromhex(value) for key, value in zip(entries["keys"], entries["values"], strict=True)}
 
 
 def _by_position(file: Mapping[str, Any]) -> bool:
@@ -352,13 +194,3 @@ def _bounds(table: LakeTable, keys: pa.Table) -> dict[int, tuple[int, int]]:
             ends = pc.min_max(keys[name]).as_py()
             found[int(column["id"])] = (ends["min"], ends["max"])
     return found
-
-
-def _may_hold(file: LiveFile, limits: Mapping[int, tuple[int, int]]) -> bool:
-    for identifier, (low, high) in limits.items():
-        if identifier in file.bounds:
-            # In a single value's bytes Iceberg has the least significant first.
-            least, most = (int.from_bytes(bound, "little", signed=True) for bound in file.bounds[identifier])
-            if high < least or low > most:
-                return False
-    return True

@@ -13,9 +13,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.lake.arrow_schema import NoArrowType, arrow_field
+from pipelines.lake.arrow_schema import NoArrowType, arrow_field, as_rows
 from pipelines.lake.data_files import FileWriter, Partition
-from pipelines.lake.live_rows import READ, FileRows, FoundRow, LiveFile, LiveRows, as_rows
+from pipelines.lake.file_rows import READ, FileRows, FoundRow, LiveFile
+from pipelines.lake.live_rows import LiveRows
 from pipelines.lake.partition_values import Partitioning
 from pipelines.lake.row_delta import commit_row_delta
 from pipelines.lake.storage import Storage

@@ -6,7 +6,7 @@ from threading import Event
 from pyspark.sql import SparkSession
 
 from pipelines.kafka.topic_reader import TopicReader
-from pipelines.lake.live_rows import Budget
+from pipelines.lake.file_rows import Budget
 from pipelines.limits import Limits
 from pipelines.mirror.pace import Pace
 from pipelines.mirror.table.audit import AuditBranch

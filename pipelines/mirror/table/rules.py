@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from pipelines.lake.live_rows import Budget
+from pipelines.lake.file_rows import Budget
 from pipelines.limits import Limits
 from pipelines.mirror.table.audit import AuditBranch
 from pipelines.protection.functions import Vault

@@ -23,7 +23,7 @@ from pipelines.kafka.read import within
 from pipelines.kafka.wire import REPLAYED_FROM
 from pipelines.kafka.worker_records import RECORD_TYPES
 from pipelines.lake.catalog import Lake
-from pipelines.lake.live_rows import Budget
+from pipelines.lake.file_rows import Budget
 from pipelines.lake.table import LakeTable
 from pipelines.ledger.entries import Counts, commit_entries, ledger_problems, read_ledger
 from pipelines.ledger.resyncs import Resync

@@ -7,9 +7,9 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from pipelines.lake.arrow_schema import as_rows
 from pipelines.lake.catalog import Lake
 from pipelines.lake.data_files import FileWriter, Partition
-from pipelines.lake.live_rows import as_rows
 from pipelines.lake.row_delta import Moved, commit_row_delta
 from pipelines.lake.storage import Storage
 from pipelines.lake.table import LakeTable

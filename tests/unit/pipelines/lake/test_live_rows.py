@@ -7,7 +7,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from pipelines.lake.catalog import Lake
-from pipelines.lake.live_rows import Budget, LiveRows
+from pipelines.lake.file_rows import Budget
+from pipelines.lake.live_rows import LiveRows
 from pipelines.lake.storage import Storage
 from pipelines.lake.table import LakeTable
 
