@@ -63,8 +63,7 @@ class TableMirror:
         self._resync: Resync | None = None
         # The schema of the table that has the contract's words.
         self._described: tuple[str, int] | None = None
-        # Somebody has had the table between two batches, and may have committed to it.
-        self._stale = False
+        self._stale = False  # Somebody has had the table between two batches, and may have committed to it.
 
     @property
     def source_table(self) -> tuple[str, str]:
@@ -198,12 +197,14 @@ class TableMirror:
             return False
         reached, limits = ledger.reached.positions, self._rules.limits
         present = self._topic.present_ends(planned.keys())
-        ends = {p: max(end, present[p]) for p, (_, end) in planned.items()}
+        ends = {p: max(end, present.get(p, 0)) for p, (_, end) in planned.items()}
         if sum(max(0, end - reached.get(p, 0)) for p, end in ends.items()) > limits.plain_offsets:
             ends = {p: end for p, (_, end) in planned.items()}
         pending = non_empty({p: (reached.get(p, 0), end) for p, end in ends.items()})
         if not pending:
             return True
+        if not self._commits.prepared.ready:
+            return False  # Another table's thread has read of a change meanwhile.
         try:
             check_clock(ledger.table)
             live = self._commits.live_rows(session)

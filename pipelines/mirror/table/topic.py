@@ -60,8 +60,12 @@ class Topic:
         return self._records.ask(self.name, ranges)
 
     def present_ends(self, partitions: Collection[int]) -> dict[int, int]:
-        """Return partition to the offset after the last record that may be read now. Raises RetryBatch."""
-        return self._records.present_ends(self.name, partitions)
+        """Return partition to the offset after the last record that may be read now. Raises RetryBatch.
+
+        {}: the schema log has more by now than was read of it, which may concern the last records.
+        """
+        ends = self._records.present_ends(self.name, partitions)
+        return ends if self._schema_log.is_read() else {}
 
     def fits(self, ranges: Ranges, rows: int) -> bool:
         """Return whether ``ranges`` and so many ``rows`` are no more than a batch may bring."""

@@ -59,6 +59,10 @@ class SchemaLog(Protocol):
         """Read what is new."""
         ...
 
+    def is_read(self) -> bool:
+        """Return whether nothing is in the log now that wasn't read."""
+        ...
+
 
 class StreamSource(Protocol):
     """One source as a stream of topics: whose they are, what their records say, and the history of its tables.

@@ -6,6 +6,7 @@ written after it.
 
 import json
 from collections.abc import Callable
+from functools import cached_property
 from threading import Lock
 from typing import Any
 
@@ -78,7 +79,7 @@ class PostgresSchemaLog:
     def catch_up(self) -> None:
         """Read what is new. Raises RetryBatch without an answer."""
         with self._lock:
-            admin = AdminClient(client_config(self._kafka_bootstrap))
+            admin = self._admin
             try:
                 # A source that was prepared by an earlier release, or by hand, may have no such table.
                 if self._topic not in ask(lambda: admin.list_topics(timeout=ANSWER_SECONDS)).topics:
@@ -94,6 +95,21 @@ class PostgresSchemaLog:
                     self._versions.setdefault(table, []).append(version)
                     self._news.add(table)
             self._read = end
+
+    def is_read(self) -> bool:
+        """Return whether nothing is in the log now that wasn't read. Raises RetryBatch without an answer."""
+        with self._lock:
+            read = self._read
+        if not read:
+            return False
+        try:
+            return ask(lambda: list_offsets(self._admin, [(self._topic, 0)], LATEST))[self._topic, 0] <= read
+        except KafkaException as error:
+            raise RetryBatch(f"Kafka doesn't answer at {self._kafka_bootstrap}: {error}") from error
+
+    @cached_property
+    def _admin(self) -> AdminClient:
+        return AdminClient(client_config(self._kafka_bootstrap))
 
     def _version(self, value: bytes | None) -> tuple[tuple[str, str], Version] | None:
         if value is None:

@@ -114,6 +114,9 @@ class Log:
     def news(self) -> set[tuple[str, str]]:
         return set()
 
+    def is_read(self) -> bool:
+        return not self.unread
+
     def catch_up(self) -> None:
         self.versions, self.unread = [*self.versions, *self.unread], []
 
