@@ -50,7 +50,8 @@ class TopicOutcome:
     and turned out to hold what was expected. ``layout``: what was changed of it; ``layout_refused``: why the one of the
     table's spec can't be had. ``described``: what of its contract was written into its metadata; ``broken``: promise of
     it to how many rows broke it; ``not_enforced``: promise to why it can't be checked on the table as it is.
-    ``writers``: how many commits were written by which (see :mod:`pipelines.merge.strategy`).
+    ``plan_failed``: why a plan that was made before gave nothing. ``writers``: how many commits were
+    written by which (see :mod:`pipelines.merge.strategy`).
     """
 
     topic: str
@@ -63,6 +64,7 @@ class TopicOutcome:
     layout: list[str] = field(default_factory=list)
     described: list[str] = field(default_factory=list)
     layout_refused: str | None = None
+    plan_failed: str | None = None
     broken: dict[str, int] = field(default_factory=dict)
     not_enforced: dict[str, str] = field(default_factory=dict)
     committed: bool = False

@@ -147,6 +147,7 @@ class BatchMirror:
         self._maintenance.run(free, number, now + (IDLE_SECONDS if idle else pause), caught_up)
         if not busy and (pause or idle):
             self._executors.renew()
+            self._jobs.warm(free.values(), now + (IDLE_SECONDS if idle else pause))
         self._stop.wait(max(0.0, now + pause - time.monotonic()))
 
     def _states(
@@ -227,6 +228,8 @@ class BatchMirror:
     def _log_warnings(self, outcome: TopicOutcome) -> TopicOutcome:
         if outcome.layout_refused:
             self._log.warning("layout_refused", topic=outcome.topic, why=outcome.layout_refused)
+        if outcome.plan_failed:
+            self._log.warning("plan_failed", topic=outcome.topic, why=outcome.plan_failed)
         for promise, why in outcome.not_enforced.items():
             self._log.warning("not_enforced", topic=outcome.topic, promise=promise, why=why)
         return outcome

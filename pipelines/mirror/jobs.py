@@ -1,7 +1,9 @@
 """Mirror one table's share of a batch, in one of the ways in which that is done."""
 
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -45,12 +47,20 @@ class TableJobs:
                 mirror.open(nothing, altered)
             if mirror.is_plain(planned) and mirror.mirror_plainly(planned, number, session, outcome):
                 return outcome
+            failed = outcome.plan_failed
         with self._alone(batch, topic, planned) as records:
             profile = profile_records(records).get(topic, TopicProfile(topic))
             if profile.rows:
-                return self.looked_at(records, profile, planned, number, False)
+                return replace(self.looked_at(records, profile, planned, number, False), plan_failed=failed)
         mirror.pass_over(planned)
-        return TopicOutcome(topic)
+        return TopicOutcome(topic, plan_failed=failed)
+
+    def warm(self, mirrors: Iterable[TableMirror], until: float) -> None:
+        """Make ready what small batches of these tables will need, as long as it is before ``until``."""
+        with self._sessions.lend() as session:
+            for mirror in mirrors:
+                if time.monotonic() < until:
+                    mirror.warm(session)
 
     def beside(
         self, batch: BatchRecords, topic: str, planned: Ranges, number: int, altered: bool

@@ -151,6 +151,11 @@ class TableMirror:
             raise
         return outcome
 
+    def warm(self, session: SparkSession) -> None:
+        """Make ready what its small batches will need."""
+        if self._rules.budget is not None and self._rules.audit is None:
+            self._commits.prepared.warm(session)
+
     @property
     def is_open(self) -> bool:
         """Whether the table was looked at, and is there."""
@@ -195,21 +200,8 @@ class TableMirror:
             self._stale = False
         if ledger.table is None:
             return False
-        reached, limits = ledger.reached.positions, self._rules.limits
-        present = self._topic.present_ends(planned.keys())
-        ends = {p: max(end, present.get(p, 0)) for p, (_, end) in planned.items()}
-        if sum(max(0, end - reached.get(p, 0)) for p, end in ends.items()) > limits.plain_offsets:
-            ends = {p: end for p, (_, end) in planned.items()}
-        pending = non_empty({p: (reached.get(p, 0), end) for p, end in ends.items()})
-        if not pending:
-            return True
-        if not self._commits.prepared.ready:
-            return False  # Another table's thread has read of a change meanwhile.
         try:
-            check_clock(ledger.table)
-            live = self._commits.live_rows(session)
-            offsets = ledger.known.up_to(ledger.reached.after(pending).positions)
-            return live is not None and self._commits.prepared.make(session, pending, offsets, live, outcome, number)
+            return self._commits.prepared.bring(session, planned, self._commits.live_rows(session), outcome, number)
         except Moved:
             ledger.forget()
             return False

@@ -5,22 +5,26 @@ has found out of a table, its columns and schemas, stays so for long; a plan is 
 more. Whatever else is among them, or has changed meanwhile, sends the batch the usual way, with nothing done.
 """
 
+import time
 from dataclasses import dataclass
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from pipelines.changes.enforce import Enforcement
 from pipelines.changes.prepare import decode_changes, ready_changes
 from pipelines.changes.topic_batch import TopicBatch, TopicOutcome
-from pipelines.errors import JavaRaised
+from pipelines.errors import JavaRaised, one_line
 from pipelines.kafka.profile import TopicProfile
-from pipelines.kafka.ranges import Ranges
+from pipelines.kafka.ranges import Ranges, non_empty
+from pipelines.lake.clock import check_clock
 from pipelines.lake.live_rows import LiveRows
 from pipelines.lake.partition_values import Partitioning
 from pipelines.lake.storage import Storage
 from pipelines.lake.table import LakeTable
 from pipelines.ledger.table_ledger import TableLedger
+from pipelines.limits import Limits
 from pipelines.merge.direct import DirectWrite
 from pipelines.merge.prepared import CARRIED, Facts, facts_of, fold_with_facts
 from pipelines.mirror.table.resolved import ResolvedBatch
@@ -30,6 +34,9 @@ from pipelines.schema.columns import TableShape
 from pipelines.schema.lake_types import printed
 from pipelines.spark.prepared import PLANNED_ONCE, KeepsState, PreparedPlan
 from quality.contract import Contract
+
+# So long nothing is brought by a plan that has failed.
+FAILED_SECONDS = 60.0
 
 
 def _fits(table: LakeTable, resolved: ResolvedBatch) -> bool:
@@ -54,14 +61,16 @@ class PreparedCommits:
     """The commits of one table that need no look. Used by one thread at a time."""
 
     def __init__(
-        self, topic: Topic, ledger: TableLedger, protected: ProtectedColumns, contract: Contract | None
+        self, topic: Topic, ledger: TableLedger, protected: ProtectedColumns, contract: Contract | None, limits: Limits
     ) -> None:
         self._topic, self._ledger, self._protected, self._contract = topic, ledger, protected, contract
+        self._limits = limits
         self._resolved: ResolvedBatch | None = None
         self._plan: _Plan | None = None
         self._session: SparkSession | None = None
         # Events of the table have been met that lack unchanged values.
         self._lacking = False
+        self._not_before = 0.0
 
     def learn(self, resolved: ResolvedBatch) -> None:
         """Note what the usual way has found out of a batch that it has committed."""
@@ -79,6 +88,7 @@ class PreparedCommits:
         return (
             resolved is not None
             and table is not None
+            and time.monotonic() >= self._not_before
             and bool(resolved.keys)
             and len(resolved.schemas.written) == 1
             and not resolved.schemas.rejected
@@ -86,7 +96,29 @@ class PreparedCommits:
             and resolved.versions == self._topic.versions()
         )
 
-    def make(
+    def bring(
+        self, session: SparkSession, planned: Ranges, live: LiveRows | None, outcome: TopicOutcome, number: int
+    ) -> bool:
+        """Bring what is next of the topic into the table, up to the topic's present end, and to ``planned`` at least.
+
+        Returns False where that must be brought the usual way; nothing was done then.
+        """
+        ledger, table = self._ledger, self._ledger.table
+        reached, present = ledger.reached.positions, self._topic.present_ends(planned.keys())
+        ends = {p: max(end, present.get(p, 0)) for p, (_, end) in planned.items()}
+        if sum(max(0, end - reached.get(p, 0)) for p, end in ends.items()) > self._limits.plain_offsets:
+            ends = {p: end for p, (_, end) in planned.items()}
+        pending = non_empty({p: (reached.get(p, 0), end) for p, end in ends.items()})
+        if not pending:
+            return True
+        # Another table's thread may have read of a change meanwhile.
+        if live is None or table is None or not self.ready:
+            return False
+        check_clock(table)
+        offsets = ledger.known.up_to(ledger.reached.after(pending).positions)
+        return self._make(session, pending, offsets, live, outcome, number)
+
+    def _make(
         self, session: SparkSession, ranges: Ranges, offsets: Ranges, live: LiveRows, outcome: TopicOutcome, number: int
     ) -> bool:
         """Bring ``ranges``, which are what comes next, into the table.
@@ -132,20 +164,38 @@ class PreparedCommits:
         plan = self._planned(session, table, outcome)
         if plan is None:
             return None
-        try:
-            with outcome.stage("fold"):
-                rows = plan.plan.run(self._topic.ask(ranges))
-        except JavaRaised:
-            # Whatever it is, the usual way meets it as well, and says what it is.
+        rows = self._ran(plan, ranges, outcome)
+        if rows is None:
             return None
         facts = facts_of(rows)
-        if facts.odd:
+        truncated = self._ledger.reached.truncated
+        # What was written before a truncate may come after it, on another partition.
+        void = facts.events and truncated is not None and pc.min(rows["_lsn"]).as_py() <= truncated
+        if facts.odd or void:
             return None
         if facts.incomplete and not plan.has_unavailable:
             # Where one event lacks a value, later ones do as well.
             self._lacking, self._plan = True, None
             return self._folded(session, table, ranges, outcome)
         return plan, rows, facts
+
+    def _ran(self, plan: _Plan, ranges: Ranges, outcome: TopicOutcome) -> pa.Table | None:
+        """Run a plan; None: it failed, and for a minute all is brought the usual way."""
+        try:
+            with outcome.stage("fold"):
+                return plan.plan.run(self._topic.ask(ranges))
+        except JavaRaised as error:
+            outcome.plan_failed = one_line(error)
+            self._not_before = time.monotonic() + FAILED_SECONDS
+            return None
+
+    def warm(self, session: SparkSession) -> None:
+        """Make the plan, and run it on nothing, so that the first records don't wait for that."""
+        table, outcome = self._ledger.table, TopicOutcome(self._topic.name)
+        if self._plan is None and table is not None and self.ready:
+            plan = self._planned(session, table, outcome)
+            if plan is not None:
+                self._ran(plan, {}, outcome)
 
     def _planned(self, session: SparkSession, table: LakeTable, outcome: TopicOutcome) -> _Plan | None:
         if self._plan is None or self._plan.table != table.identity:

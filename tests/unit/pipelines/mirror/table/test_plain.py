@@ -73,6 +73,19 @@ def test_what_is_not_is_looked_at(spark: SparkSession, events: Events) -> None:
     topic.assert_ledger_is_whole()
 
 
+def test_what_a_truncate_made_void_does_not_come_after_it(spark: SparkSession) -> None:
+    topic, mirror = begun(spark)
+    topic.apply(mirror, topic.batch([truncate(5, partition=0)]), 1)
+    # Written before the truncate, to another partition, and read after it.
+    outcome = topic.apply(mirror, topic.batch([update(4, 1, "void")]), 2)
+    assert outcome.writers["prepared"] == 0
+    assert topic.rows() == []
+    outcome = topic.apply(mirror, topic.batch([create(6, 3, "new")]), 3)
+    assert dict(outcome.writers) == {"prepared": 1}
+    assert topic.rows() == [(3, "new", "d")]
+    topic.assert_ledger_is_whole()
+
+
 def test_a_new_process_needs_no_look(spark: SparkSession) -> None:
     topic, _ = begun(spark)
     mirror, outcome = topic.mirror(), TopicOutcome(topic.name)
