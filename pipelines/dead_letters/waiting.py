@@ -4,6 +4,8 @@ A letter is open until somebody replays or discards it (a row in the table of ac
 record of its topic, and passes.
 """
 
+from collections.abc import Set
+
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -27,6 +29,7 @@ class WaitingKeys:
         self._session, self._lake, self._vault = spark.newSession(), Lake(spark), vault
         self._snapshots: tuple[int | None, int | None] = (None, None)
         self._open: dict[str, DataFrame] = {}
+        self._keys: dict[str, frozenset[bytes]] = {}
         # By action and topic.
         self._decided: dict[tuple[str, str], dict[int, int]] = {}
 
@@ -62,14 +65,18 @@ class WaitingKeys:
         snapshot, if it has that, for the newest.
         """
         rows = firsts(letters, "topic").toArrow()
-        return {
-            topic: self._session.createDataFrame(rows.filter(pc.field("topic") == topic).drop_columns(["topic"]))
-            for topic in pc.unique(rows["topic"]).to_pylist()
-        }
+        topics = pc.unique(rows["topic"]).to_pylist()
+        found = {topic: rows.filter(pc.field("topic") == topic).drop_columns(["topic"]) for topic in topics}
+        self._keys = {topic: frozenset(each["key"].to_pylist()) for topic, each in found.items()}
+        return {topic: self._session.createDataFrame(each) for topic, each in found.items()}
 
     def of(self, topic: str) -> DataFrame | None:
         """Return what :func:`followers` takes, for this topic; None: no key of it waits."""
         return self._open.get(topic)
+
+    def keys(self, topic: str) -> Set[bytes]:
+        """Return the keys of the topic's records that have open letters."""
+        return self._keys.get(topic, frozenset())
 
     def accepted(self, topic: str) -> dict[int, int]:
         """Return partition to the offset below which a person has let any number of letters pass."""

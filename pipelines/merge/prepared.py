@@ -6,9 +6,10 @@ plain is counted, and who reads the facts has the batch brought in the other way
 """
 
 import datetime
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
@@ -24,16 +25,16 @@ from pipelines.sources.base.change_rows import CREATES, FOUND_BROKEN, OPERATIONS
 # What the leaf's records have beside what is decoded.
 CARRIED = ("key", "tombstones")
 _EVENTS, _ODD, _INCOMPLETE, _TOMBSTONES = "__events", "__odd", "__incomplete", "__tombstones"
-_OLDEST, _PLACES = "__oldest", "__broken"
+_OLDEST, _PLACES, _HALVES, _KEY = "__oldest", "__broken", "__halves", "__key"
 
 
 @dataclass(frozen=True)
 class Facts:
     """The facts of a run.
 
-    ``odd``: records that a plan isn't for; ``events``: those with a value, ``changes`` of different keys;
-    ``incomplete``: that lack an unchanged value; ``broken``: promise of the contract to how many rows broke it;
-    ``oldest``: when the oldest change was committed, in seconds since 1970.
+    ``odd``: records that a plan isn't for, or whose other half isn't among them; ``events``: those with a value,
+    ``changes`` of different keys; ``incomplete``: that lack an unchanged value; ``broken``: promise of the contract to
+    how many rows broke it; ``oldest``: when the oldest change was committed, in seconds since 1970.
     """
 
     odd: int
@@ -61,17 +62,21 @@ def fold_with_facts(
     """
     known = [F.lit(id_bytes(identifier)) for identifier in sorted(key_schemas)]
     keyed = F.coalesce(schema_id("key").isin(known), F.lit(False))
-    arriving = F.col("op").isin(*CREATES) & F.col("old_key").isNotNull() & any_unavailable(shape)
+    arriving = F.col("op").isin(*CREATES) & F.col("old_key").isNotNull()
     odd = (
         F.col("problem").isNotNull() | ~F.col("op").isin(*OPERATIONS) | (F.col("op") == TRUNCATE)
-        | F.col("replayed") | F.col("leaving") | arriving | ~keyed
+        | F.col("replayed") | (arriving & any_unavailable(shape)) | ~keyed
     )  # fmt: skip
+    # Both halves of a change of a key are written at one position: where all are there, nothing is left of these.
+    halves = F.bit_xor(F.when(F.col("leaving") | arriving, F.xxhash64("log_position")))
     facts = [
         (_EVENTS, F.count("*")),
         (_ODD, F.count_if(F.coalesce(odd, F.lit(True)))),
         (_INCOMPLETE, F.count_if(any_unavailable(shape))),
         (_TOMBSTONES, F.sum("tombstones")),
         (_OLDEST, F.min("committed_at")),
+        (_HALVES, halves),
+        (_KEY, F.max("key")),
     ]
     if FOUND_BROKEN in rows.columns:
         kind = rows.schema[FOUND_BROKEN].dataType
@@ -81,8 +86,8 @@ def fold_with_facts(
     return fold(rows, shape, keys, has_unavailable, more=facts)
 
 
-def facts_of(rows: pa.Table) -> Facts:
-    """Return the facts of what a run has given."""
+def facts_of(rows: pa.Table, waiting: Set[bytes]) -> Facts:
+    """Return the facts of what a run has given. ``waiting``: keys behind whose letters events wait."""
 
     def total(name: str) -> int:
         return int(pc.sum(rows[name]).as_py() or 0)
@@ -96,8 +101,10 @@ def facts_of(rows: pa.Table) -> Facts:
         column = rows[_PLACES].combine_chunks()
         broken = {f.name: int(pc.sum(pc.struct_field(column, f.name)).as_py() or 0) for f in column.type}
     oldest = pc.min(rows[_OLDEST]).as_py()
+    halved = int(np.bitwise_xor.reduce(pc.fill_null(rows[_HALVES], 0).to_numpy())) != 0
+    waits = bool(waiting) and not waiting.isdisjoint(rows[_KEY].to_pylist())
     return Facts(
-        odd=total(_ODD), incomplete=total(_INCOMPLETE), events=total(_EVENTS), changes=rows.num_rows,
+        odd=total(_ODD) + halved + waits, incomplete=total(_INCOMPLETE), events=total(_EVENTS), changes=rows.num_rows,
         tombstones=tombstones, oldest=oldest.timestamp() if isinstance(oldest, datetime.datetime) else None,
         broken={name: count for name, count in broken.items() if count},
     )  # fmt: skip

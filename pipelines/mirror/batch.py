@@ -178,7 +178,7 @@ class BatchMirror:
         """Return the tables of which most likely nothing has to be looked at before it is mirrored."""
         if decided:
             return set()
-        free = {t: by for t, by in taken.items() if t not in self._audited and self._waiting.of(t) is None}
+        free = {t: by for t, by in taken.items() if t not in self._audited}
         # Of those that are met for the first time it is known once they are opened.
         new = {t for t in free.keys() - self._tables.keys() if offset_count(free[t]) <= self._limits.plain_offsets}
         return new | {t for t in free.keys() & self._tables.keys() - told_of if self._tables[t].is_plain(free[t])}

@@ -89,7 +89,7 @@ class Commits:
         self._layout_applied, self._recent_keys = False, RecentKeys()
         self.last: TopicProfile | None = None
         self._live: LiveRows | None = None
-        self.prepared = PreparedCommits(topic, ledger, protected, rules.contract, rules.limits)
+        self.prepared = PreparedCommits(topic, ledger, protected, rules.contract, rules.limits, waiting)
 
     def make(self, batch: TopicBatch, resync: Resync | None) -> Needs | None:
         """Bring ``batch``, which lies beyond the ledger, into the table; or return what it needs first.

@@ -63,7 +63,7 @@ class TableMirror:
         self._resync: Resync | None = None
         # The schema of the table that has the contract's words.
         self._described: tuple[str, int] | None = None
-        self._stale = False  # Somebody has had the table between two batches, and may have committed to it.
+        self._stale = False  # Something else than the ledger may have committed to the table: upkeep, or a MERGE.
 
     @property
     def source_table(self) -> tuple[str, str]:
@@ -137,6 +137,7 @@ class TableMirror:
         doesn't hold what the table lacks, or the table can't follow the source's schema.
         """
         outcome, self._resync = planned.outcome, self._resyncs.of(self._topic.name)
+        self._stale = True
         try:
             with audited(self._rules.audit, self._ledger, Lake(planned.session), outcome):
                 with outcome.stage("ledger"):

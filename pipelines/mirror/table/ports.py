@@ -1,6 +1,6 @@
 """The ports of one table's mirror: what it needs of the world around it."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Set
 from typing import Protocol
 
 from pyspark.sql import DataFrame, SparkSession
@@ -54,6 +54,10 @@ class WaitingLookup(Protocol):
 
     def of(self, topic: str) -> DataFrame | None:
         """Return the first open letter of each key (see :func:`pipelines.changes.waiting.followers`), or None."""
+        ...
+
+    def keys(self, topic: str) -> Set[bytes]:
+        """Return the keys of the topic's records that have open letters."""
         ...
 
     def accepted(self, topic: str) -> dict[int, int]:

@@ -27,6 +27,7 @@ from pipelines.ledger.table_ledger import TableLedger
 from pipelines.limits import Limits
 from pipelines.merge.direct import DirectWrite
 from pipelines.merge.prepared import CARRIED, Facts, facts_of, fold_with_facts
+from pipelines.mirror.table.ports import WaitingLookup
 from pipelines.mirror.table.resolved import ResolvedBatch
 from pipelines.mirror.table.topic import Topic
 from pipelines.protection.columns import ProtectedColumns
@@ -61,10 +62,16 @@ class PreparedCommits:
     """The commits of one table that need no look. Used by one thread at a time."""
 
     def __init__(
-        self, topic: Topic, ledger: TableLedger, protected: ProtectedColumns, contract: Contract | None, limits: Limits
+        self,
+        topic: Topic,
+        ledger: TableLedger,
+        protected: ProtectedColumns,
+        contract: Contract | None,
+        limits: Limits,
+        waiting: WaitingLookup,
     ) -> None:
         self._topic, self._ledger, self._protected, self._contract = topic, ledger, protected, contract
-        self._limits = limits
+        self._limits, self._waiting = limits, waiting
         self._resolved: ResolvedBatch | None = None
         self._plan: _Plan | None = None
         self._session: SparkSession | None = None
@@ -167,7 +174,7 @@ class PreparedCommits:
         rows = self._ran(plan, ranges, outcome)
         if rows is None:
             return None
-        facts = facts_of(rows)
+        facts = facts_of(rows, self._waiting.keys(self._topic.name))
         truncated = self._ledger.reached.truncated
         # What was written before a truncate may come after it, on another partition.
         void = facts.events and truncated is not None and pc.min(rows["_lsn"]).as_py() <= truncated

@@ -5,7 +5,7 @@ import itertools
 import json
 import os
 import pickle
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Set
 from dataclasses import dataclass, field
 from functools import cache, reduce
 from typing import Any, Literal
@@ -326,6 +326,11 @@ class Topic:
         named = from_rows(self.spark, sorted(kept), "partition int, offset long")
         return firsts(self.everything().join(named, ["partition", "offset"]))
 
+    def keys(self, topic: str) -> Set[bytes]:
+        """As pipelines.dead_letters.waiting.WaitingKeys does."""
+        open_ones = self.letters.kept.keys() - self.letters.closed
+        return {r[0] for r in self.records if (r[3], r[4]) in open_ones and r[0] is not None}
+
     def accepted(self, topic: str) -> dict[int, int]:
         """As pipelines.dead_letters.waiting.WaitingKeys does."""
         return self.let_pass
@@ -362,7 +367,7 @@ class Topic:
         """
         seen = profile_records(batch).get(self.name) or TopicProfile(self.name)
         planned = planned or {**dict.fromkeys(range(2), (0, 0)), **seen.ranges}
-        if PLAINLY and not schema_changed and self.of(self.name) is None and mirror.is_plain(planned):
+        if PLAINLY and not schema_changed and mirror.is_plain(planned):
             outcome = TopicOutcome(self.name)
             if mirror.mirror_plainly(planned, number, self.spark.newSession(), outcome):
                 return outcome

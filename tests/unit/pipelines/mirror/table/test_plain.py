@@ -39,12 +39,14 @@ PLAIN: dict[str, Events] = {
     "updates": lambda _: [update(5, 1, "x"), update(6, 2, "y")],
     "a new row, a deleted one": lambda _: [create(5, 9, "n"), delete(6, 2), tombstone(2)],
     "several changes of one row": lambda _: [update(5, 1, "x"), delete(6, 1), tombstone(1), create(7, 1, "y")],
+    "a change of a key, whole": lambda _: [delete(5, 1, 3), tombstone(1), create(5, 3, "moved", "big", old=1)],
     "an unchanged value": lambda _: [update(5, 1, "x", GONE)],
 }
 LOOKED_AT: dict[str, Events] = {
     "what isn't Avro": lambda _: [update(5, 1, "x"), poison(b"no")],
     "a truncate": lambda _: [truncate(5)],
-    "a change of a key": lambda _: [delete(5, 1, 3), tombstone(1), create(5, 3, "moved", GONE, old=1)],
+    "a change of a key, with an unchanged value": lambda _: [delete(5, 1, 3), create(5, 3, "moved", GONE, old=1)],
+    "a change of a key, of which one half came": lambda _: [delete(5, 1, 3), update(6, 2, "x")],
     "an unchanged value of a row that nobody knows": lambda _: [update(5, 8, "x", GONE)],
     "a schema that is new": newer_schema,
 }
@@ -70,6 +72,19 @@ def test_what_is_not_is_looked_at(spark: SparkSession, events: Events) -> None:
     topic, mirror = begun(spark)
     outcome = topic.apply(mirror, topic.batch(events(topic)), 1)
     assert outcome.writers["prepared"] == 0
+    topic.assert_ledger_is_whole()
+
+
+def test_of_a_table_with_open_letters_other_keys_are_brought_plainly(spark: SparkSession) -> None:
+    topic, mirror = begun(spark)
+    topic.apply(mirror, topic.batch([update(5, 8, "of a row that nobody knows", GONE)]), 1)
+    assert topic.letters.reasons == ["unavailable_value"]
+    outcome = topic.apply(mirror, topic.batch([update(6, 1, "x")]), 2)
+    assert dict(outcome.writers) == {"prepared": 1}
+    outcome = topic.apply(mirror, topic.batch([update(7, 8, "waits"), update(8, 2, "y")]), 3)
+    assert outcome.writers["prepared"] == 0
+    assert topic.letters.reasons == ["parked", "unavailable_value"]
+    assert topic.rows() == [(1, "x", "big"), (2, "y", "d")]
     topic.assert_ledger_is_whole()
 
 
