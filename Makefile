@@ -102,6 +102,7 @@ test-model: dev ## Random histories in random batches against a model, and again
 test-chaos: dev ## Every fault, one by one, and the slow tests
 	@$(TOOLCHAIN) install && $(TOOLCHAIN) install classes faults
 	@$(VENV)/python -m pytest -v --durations=25 -m slow tests/unit tests/integration tests/compose
+	@WRITER=merge $(VENV)/python -m pytest -v -m 'not slow' tests/unit/pipelines/mirror
 	@$(VENV)/python -m pytest -v --durations=25 tests/chaos
 
 chaos: dev ## Load, schema changes and faults at random on a stack of its own; equal at the end? (SEED=7 MINUTES=10)
