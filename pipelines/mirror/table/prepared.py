@@ -175,16 +175,18 @@ class PreparedCommits:
         if rows is None:
             return None
         facts = facts_of(rows, self._waiting.keys(self._topic.name))
-        truncated = self._ledger.reached.truncated
-        # What was written before a truncate may come after it, on another partition.
-        void = facts.events and truncated is not None and pc.min(rows["_lsn"]).as_py() <= truncated
-        if facts.odd or void:
+        if facts.odd or self._has_void(rows, facts):
             return None
         if facts.incomplete and not plan.has_unavailable:
             # Where one event lacks a value, later ones do as well.
             self._lacking, self._plan = True, None
             return self._folded(session, table, ranges, outcome)
         return plan, rows, facts
+
+    def _has_void(self, rows: pa.Table, facts: Facts) -> bool:
+        """Return whether what was written before a truncate comes after it, on another partition."""
+        truncated = self._ledger.reached.truncated
+        return bool(facts.events) and truncated is not None and pc.min(rows["_lsn"]).as_py() <= truncated
 
     def _ran(self, plan: _Plan, ranges: Ranges, outcome: TopicOutcome) -> pa.Table | None:
         """Run a plan; None: it failed, and for a minute all is brought the usual way."""
