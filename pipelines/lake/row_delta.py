@@ -9,6 +9,8 @@ from pipelines.lake.data_files import WrittenFile
 from pipelines.lake.table import LakeTable
 from pipelines.lake.validator import UnchangedValidator
 
+# What Iceberg says of a table that has another snapshot by now, or is gone.
+NOT_COMMITTED = ("ValidationException", "NoSuchTableException")
 MOVED = "somebody else has committed to it since its rows were looked for"
 
 
@@ -35,6 +37,6 @@ def commit_row_delta(
     try:
         delta.commit()
     except Py4JJavaError as error:
-        if error.java_exception.getClass().getSimpleName() == "ValidationException":
+        if error.java_exception.getClass().getSimpleName() in NOT_COMMITTED:
             raise Moved(f"{table.namespace}.{table.name}: {MOVED}") from None
         raise

@@ -162,7 +162,7 @@ def test_a_large_part_that_goes_on_as_the_last_one_is_read_once(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic = Topic(spark)
-    topic.limits = Limits(expected_offsets=0)
+    topic.limits = Limits(expected_offsets=0, plain_offsets=0)
     mirror = topic.mirror()
     topic.apply(mirror, topic.batch([create(1, 1, "a"), create(2, 2, "b")]), 0)
     looks = _looks(monkeypatch)
@@ -182,7 +182,7 @@ def test_a_large_part_that_turns_out_to_be_different_is_looked_at(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, different: str
 ) -> None:
     topic = Topic(spark)
-    topic.limits = Limits(expected_offsets=0)
+    topic.limits = Limits(expected_offsets=0, plain_offsets=0)
     mirror = topic.mirror()
     topic.apply(mirror, topic.batch([create(1, 1, "a"), create(2, 2, "b")]), 0)
     looks = _looks(monkeypatch)
@@ -291,6 +291,7 @@ def test_a_table_that_was_left_out_goes_on_from_its_ledger(spark: SparkSession) 
 
 def test_what_doesnt_fit_into_one_batch_comes_first(spark: SparkSession) -> None:
     topic = Topic(spark)
+    topic.limits = Limits(plain_offsets=0)
     mirror = topic.mirror()
     topic.apply(mirror, topic.batch([create(1, 1, "a"), create(2, 2, "b")]), 0)
     topic.batch([update(3, 1, "c"), update(4, 2, "d")])
