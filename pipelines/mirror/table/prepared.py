@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from pipelines.changes.enforce import Enforcement
@@ -193,7 +194,7 @@ class PreparedCommits:
         try:
             with outcome.stage("fold"):
                 return plan.plan.run(self._topic.ask(ranges))
-        except JavaRaised as error:
+        except (JavaRaised, PySparkException) as error:
             outcome.plan_failed = one_line(error)
             self._not_before = time.monotonic() + FAILED_SECONDS
             return None
