@@ -46,6 +46,15 @@ def client_config(bootstrap: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
+@cache
+def admin_client(bootstrap: str) -> AdminClient:
+    """Return the process's one administrator of these brokers, which several threads may use.
+
+    One that is collected may wait for ever for its own threads, as a consumer may.
+    """
+    return AdminClient(client_config(bootstrap))
+
+
 def ask(question: Callable[[], Answer]) -> Answer:
     """Return the answer to ``question``; what will pass by itself is asked again for a while. Raises KafkaException."""
     again = Retrying(
@@ -98,7 +107,7 @@ def stable_ends(bootstrap: str, topic: str) -> dict[int, int]:
 
     Raises KafkaException, or RetryBatch when a transaction stays open for long.
     """
-    admin = AdminClient(client_config(bootstrap))
+    admin = admin_client(bootstrap)
     partitions = [
         (topic, p) for p in ask(lambda: admin.list_topics(topic, timeout=ANSWER_SECONDS).topics[topic].partitions)
     ]
@@ -119,7 +128,7 @@ def stable_ends(bootstrap: str, topic: str) -> dict[int, int]:
 
 def create_topic(bootstrap: str, name: str, config: Mapping[str, str]) -> None:
     """Create a topic of one partition, unless it exists. Raises RetryBatch."""
-    admin = AdminClient(client_config(bootstrap))
+    admin = admin_client(bootstrap)
     topic = NewTopic(name, num_partitions=1, replication_factor=-1, config=dict(config))
     try:
         admin.create_topics([topic], request_timeout=ANSWER_SECONDS)[name].result()

@@ -6,10 +6,8 @@ That is so when the table was dropped or rolled back, or when the stream's check
 import re
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
-from functools import cached_property
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
 from pyspark.sql import DataFrame, SparkSession
 
 from pipelines.errors import RetryBatch
@@ -20,8 +18,8 @@ from pipelines.kafka.client import (
     EARLIEST,
     LATEST,
     TopicPartitionKey,
+    admin_client,
     ask,
-    client_config,
     list_offsets,
     stable_ends,
 )
@@ -60,12 +58,10 @@ class TopicReader:
     def present_ends(self, topic: str, partitions: Collection[int]) -> dict[int, int]:
         """Return partition to the offset after the last record that may be read now. Raises RetryBatch."""
         with _answering(self._kafka_bootstrap):
-            found = ask(lambda: list_offsets(self._admin, [(topic, p) for p in partitions], LATEST))
+            found = ask(
+                lambda: list_offsets(admin_client(self._kafka_bootstrap), [(topic, p) for p in partitions], LATEST)
+            )
         return {partition: end for (_, partition), end in found.items()}
-
-    @cached_property
-    def _admin(self) -> AdminClient:
-        return AdminClient(client_config(self._kafka_bootstrap))
 
     def lost(self, topic: str, ranges: Ranges) -> dict[int, tuple[int, int]]:
         """Return what of ``ranges`` Kafka doesn't store any more.
@@ -89,7 +85,7 @@ def backlog(positions: TopicOffsets, pattern: str, kafka_bootstrap: str) -> int:
     They are counted from what Kafka still stores, of the topics whose names have ``pattern``. Raises RetryBatch if it
     doesn't answer.
     """
-    admin = AdminClient(client_config(kafka_bootstrap))
+    admin = admin_client(kafka_bootstrap)
     with _answering(kafka_bootstrap):
         topics = ask(lambda: admin.list_topics(timeout=ANSWER_SECONDS).topics)
         keys = [(name, p) for name, topic in topics.items() if re.search(pattern, name) for p in topic.partitions]
@@ -99,7 +95,7 @@ def backlog(positions: TopicOffsets, pattern: str, kafka_bootstrap: str) -> int:
 
 
 def _earliest(kafka_bootstrap: str, partitions: Iterable[TopicPartitionKey]) -> dict[TopicPartitionKey, int]:
-    admin = AdminClient(client_config(kafka_bootstrap))
+    admin = admin_client(kafka_bootstrap)
     with _answering(kafka_bootstrap):
         return ask(lambda: list_offsets(admin, partitions, EARLIEST))
 

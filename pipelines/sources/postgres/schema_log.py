@@ -6,17 +6,15 @@ written after it.
 
 import json
 from collections.abc import Callable
-from functools import cached_property
 from threading import Lock
 from typing import Any
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
 from tenacity import Retrying, retry_if_result, stop_after_delay, wait_exponential
 
 from pipelines.errors import RetryBatch
 from pipelines.kafka.avro import Decoder, Undecodable
-from pipelines.kafka.client import ANSWER_SECONDS, EARLIEST, LATEST, ask, client_config, list_offsets, read_range
+from pipelines.kafka.client import ANSWER_SECONDS, EARLIEST, LATEST, admin_client, ask, list_offsets, read_range
 from pipelines.kafka.registry import SchemaLookup
 from pipelines.schema.lake_types import UnsupportedType
 from pipelines.schema.versions import Attribute, TableVersions, Version, table_versions
@@ -79,7 +77,7 @@ class PostgresSchemaLog:
     def catch_up(self) -> None:
         """Read what is new. Raises RetryBatch without an answer."""
         with self._lock:
-            admin = self._admin
+            admin = admin_client(self._kafka_bootstrap)
             try:
                 # A source that was prepared by an earlier release, or by hand, may have no such table.
                 if self._topic not in ask(lambda: admin.list_topics(timeout=ANSWER_SECONDS)).topics:
@@ -103,13 +101,14 @@ class PostgresSchemaLog:
         if not read:
             return False
         try:
-            return ask(lambda: list_offsets(self._admin, [(self._topic, 0)], LATEST))[self._topic, 0] <= read
+            return (
+                ask(lambda: list_offsets(admin_client(self._kafka_bootstrap), [(self._topic, 0)], LATEST))[
+                    self._topic, 0
+                ]
+                <= read
+            )
         except KafkaException as error:
             raise RetryBatch(f"Kafka doesn't answer at {self._kafka_bootstrap}: {error}") from error
-
-    @cached_property
-    def _admin(self) -> AdminClient:
-        return AdminClient(client_config(self._kafka_bootstrap))
 
     def _version(self, value: bytes | None) -> tuple[tuple[str, str], Version] | None:
         if value is None:
