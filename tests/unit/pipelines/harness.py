@@ -204,10 +204,11 @@ _topics = itertools.count()
 
 class Topic:
     """A topic of its own: gives offsets by partition, batches as Spark's Kafka source would, and what it held before,
-    as Kafka would. ``positions``: partition and offset of each record, in the order in which they were written.
+    as Kafka would. ``budget``: None: every change is written by MERGE. ``positions``: partition and offset of each
+    record, in the order in which they were written.
     """
 
-    def __init__(self, spark: SparkSession, keyed: bool = True) -> None:
+    def __init__(self, spark: SparkSession, keyed: bool = True, budget: Budget | None = BUDGET) -> None:
         self.spark, self.keyed = spark, keyed
         self.table = f"t{next(_topics)}"
         self.name = f"shop.public.{self.table}"
@@ -234,7 +235,7 @@ class Topic:
         self.held = [0, 0]
         self.at_once = 1000
         self.limits = Limits()
-        self.budget = BUDGET
+        self.budget = budget
 
     def mirror(
         self, policy: SchemaPolicy | None = None, layout: Layout | None = None, contract: Contract | None = None,

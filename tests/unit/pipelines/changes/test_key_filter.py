@@ -49,7 +49,7 @@ def test_there_are_no_more_buckets_than_a_statement_can_carry() -> None:
 
 
 def test_what_is_filtered(spark: SparkSession) -> None:
-    topic = Topic(spark)
+    topic = Topic(spark, budget=None)
     topic.apply(topic.mirror(), topic.batch([create(1, 1, "a")]), 0)
     table, shape = topic.lake_table(), table_shape(topic.name, ("public", topic.table), topic.value_schema, POSTGRES)
     limits = Limits()
@@ -76,7 +76,7 @@ def test_a_filtered_batch_is_merged(
 ) -> None:
     filtered = []
     monkeypatch.setattr(KeyFilter, "condition", lambda each, row: filtered.append(each) or CONDITION(each, row))
-    topic = Topic(spark)
+    topic = Topic(spark, budget=None)
     topic.limits = limits
     mirror = topic.mirror(layout=Layout(partition=partition))
     topic.apply(mirror, topic.batch([create(n, n, "a") for n in range(1, 701)]), 0)

@@ -112,7 +112,7 @@ def test_what_is_changed_at_both_ends_is_merged(
     gaps: list[Any] = []
     conditions = Pruning.conditions
     monkeypatch.setattr(Pruning, "conditions", lambda where, row: gaps.append(where.gap) or conditions(where, row))
-    topic = Topic(spark)
+    topic = Topic(spark, budget=None)
     topic.limits = limits
     mirror = topic.mirror()
     topic.apply(mirror, topic.batch([create(n, n, "a") for n in range(1, 1_001)]), 0)

@@ -38,7 +38,7 @@ MANY = Limits(few_records=0, cached_offsets=0)
 
 
 def topic_of_many(spark: SparkSession, limits: Limits = MANY) -> Topic:
-    topic = Topic(spark)
+    topic = Topic(spark, budget=None)
     topic.limits = limits
     return topic
 
@@ -102,7 +102,7 @@ def test_where_many_rows_are_near_they_are_not_looked_through(spark: SparkSessio
 def test_of_few_changes_only_the_bounds_of_files_are_asked(
     spark: SparkSession, writes: list[str], partition: tuple[str, ...]
 ) -> None:
-    topic = Topic(spark)
+    topic = Topic(spark, budget=None)
     mirror = topic.mirror(layout=Layout(partition=partition))
     topic.apply(mirror, topic.batch([create(n, n, "a") for n in (1, 2, 4)]), 0)
     topic.apply(mirror, topic.batch([create(11, 5, "b"), create(12, 7, "b")]), 1)
@@ -116,7 +116,7 @@ def test_of_few_changes_only_the_bounds_of_files_are_asked(
 def test_rows_that_another_adds_after_the_look_are_not_doubled(
     spark: SparkSession, writes: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    topic = Topic(spark)
+    topic = Topic(spark, budget=None)
     mirror = topic.mirror()
     topic.apply(mirror, topic.batch([create(1, 1, "a")]), 0)
     batch = topic.batch([create(2, 2, "b"), create(3, 3, "b")])
@@ -133,7 +133,7 @@ def test_rows_that_another_adds_after_the_look_are_not_doubled(
 def test_nor_are_those_that_another_has_added_to_an_empty_table(
     spark: SparkSession, writes: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    topic = Topic(spark)
+    topic = Topic(spark, budget=None)
     mirror = topic.mirror()
 
     batch = topic.batch([create(1, 1, "a")])

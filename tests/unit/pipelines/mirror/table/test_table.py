@@ -140,7 +140,7 @@ SELDOM = {"few, filtered", "more, filtered", "many, filtered"}
     [pytest.param(limits, id=name, marks=[pytest.mark.slow] * (name in SELDOM)) for name, limits in STRATEGIES.items()],
 )
 def test_every_record_is_counted_as_what_became_of_it(spark: SparkSession, limits: Limits) -> None:
-    topic = Topic(spark)
+    topic = Topic(spark, budget=None)
     topic.limits = limits
     mirror = topic.mirror()
     topic.apply(mirror, topic.batch([create(1, 1, "a"), update(2, 1, "b"), create(3, 2, "c"), poison(b"x")]), 0)
