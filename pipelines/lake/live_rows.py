@@ -104,6 +104,9 @@ class LiveRows:
             fields = [arrow_field(columns[name]) for name in (*keys, LOG_POSITION, OPERATION)]
         except NoArrowType:
             return None
+        if any(pa.types.is_nested(each.type) for each in fields):
+            # Lists as keys are so seldom that nothing looks them up here.
+            return None
         if schema != self._schema:
             # Of a key of other columns, or other types of them.
             self.forget()

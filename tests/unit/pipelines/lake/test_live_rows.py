@@ -78,6 +78,17 @@ def test_what_there_is_no_room_for_is_not_looked_up(spark: SparkSession, unique:
     assert budget.used == 0
 
 
+def test_keys_that_are_lists_are_not_looked_up(spark: SparkSession, unique: Callable[[], str]) -> None:
+    name = unique()
+    spark.sql("CREATE NAMESPACE IF NOT EXISTS lake.live")
+    spark.sql(f"CREATE TABLE lake.live.{name} (id array<string>, _lsn bigint, _op string) USING iceberg")
+    spark.sql(f"INSERT INTO lake.live.{name} VALUES (array('a'), 1, 'c')")
+    table = Lake(spark).table("live", name)
+    assert table is not None
+    keys = pa.table({"id": pa.array([["a"]], pa.list_(pa.string()))})
+    assert LiveRows(Storage.of(spark), Budget(1000)).find(table, keys) is None
+
+
 def test_files_without_any_of_the_keys_are_not_read(spark: SparkSession, unique: Callable[[], str]) -> None:
     table, budget = table_of(spark, unique()), Budget(9)
     assert found(LiveRows(Storage.of(spark), budget), table, pa.table({"id": pa.array([500], pa.int64())})) == {}
