@@ -92,8 +92,18 @@ class DirectWrite:
     ) -> "DirectWrite | None":  # fmt: skip
         """Work out what the folded changes ``rows`` do to the table, as it is now. Raises OSError.
 
-        None: that must be left to MERGE.
+        None: that must be left to MERGE, which has no limits of Arrow's.
         """
+        try:
+            return cls._worked_out(table, live, storage, rows, shape, keys, partitioning)
+        except pa.ArrowException:
+            return None
+
+    @classmethod
+    def _worked_out(
+        cls, table: LakeTable, live: LiveRows, storage: Storage, rows: pa.Table, shape: TableShape,
+        keys: tuple[str, ...], partitioning: Partitioning,
+    ) -> "DirectWrite | None":  # fmt: skip
         try:
             fields = [arrow_field(column) for column in table.columns]
         except NoArrowType:
