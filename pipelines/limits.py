@@ -16,7 +16,7 @@ class Limits:
     so many, the rows that a table without a key loses are sent to where it is read. ``filter_buckets``: the most that a
     key filter has. ``direct_changes``: up to so many are written without Spark. ``plain_offsets``: up to so many
     are brought by a plan that was made before. ``remembered_rows``: of so many rows of
-    all tables it is remembered where they are, 50 bytes each.
+    all tables it is remembered where they are.
     """
 
     few_records: int = 50_000

@@ -18,6 +18,8 @@ POLL_SECONDS = 1.0
 # Longer than Kafka lets a transaction be open by default.
 TRANSACTION_SECONDS = 90
 SILENT_POLLS = 30
+# Records as large as brokers let through.
+ANY_SIZE = {"message.max.bytes": 1_000_000_000, "receive.message.max.bytes": 2_147_483_647}
 LATEST: Any = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 EARLIEST: Any = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 
@@ -42,7 +44,7 @@ def client_config(bootstrap: str) -> dict[str, Any]:
     """
     return {
         "bootstrap.servers": bootstrap, "log_level": 0, "error_cb": lambda _error: None, "logger": _SILENT,
-        "message.max.bytes": 1_000_000_000, "receive.message.max.bytes": 2_147_483_647,
+        **ANY_SIZE,
     }  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from pipelines.kafka.client import ANY_SIZE
 from pipelines.kafka.ranges import Ranges, non_empty
 from pipelines.spark.prepared import ASKED, leaf
 
@@ -78,8 +79,7 @@ def _reader(bootstrap: str) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.
     config: Mapping[str, Any] = {
         "bootstrap.servers": bootstrap, "group.id": "lakehouse.mirror", "enable.auto.commit": False,
         "isolation.level": "read_committed", "enable.partition.eof": True, "auto.offset.reset": "error",
-        "fetch.wait.max.ms": 20, "message.max.bytes": 1_000_000_000, "receive.message.max.bytes": 2_147_483_647,
-        "queued.max.messages.kbytes": 16384, "log_level": 0,
+        "fetch.wait.max.ms": 20, "queued.max.messages.kbytes": 16384, "log_level": 0, **ANY_SIZE,
     }  # fmt: skip
 
     def read(nothing: Iterable[Any]) -> Iterator[Any]:

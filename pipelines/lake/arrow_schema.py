@@ -66,6 +66,11 @@ def one_array(column: pa.ChunkedArray | pa.Array) -> pa.Array:
     return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
 
 
+def stored_names(names: Mapping[int, str], fields: Sequence[pa.Field]) -> list[str]:
+    """Return what a file calls those of ``fields`` that it has. ``names``: of :func:`field_ids`."""
+    return [names[field_id(each)] for each in fields if field_id(each) in names]
+
+
 def as_fields(rows: pa.Table, names: Mapping[int, str], fields: Sequence[pa.Field]) -> pa.Table:
     """Give what was read of a file the names and types that the table has now; a column that it lacks is null."""
     columns = []

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,8 @@ import pyarrow.compute as pc
 from pipelines.lake.arrow_schema import one_array
 from pipelines.lake.data_files import Partition
 from pipelines.lake.key_hashes import Hashes, hash_keys
+from pipelines.schema.technical import SNAPSHOT_READ
 
-READ = "r"
-# Of a row: hash, place, log position, whether a snapshot read it, whether it is deleted; and about as much for its key.
-ROW_BYTES = 48
 NEVER_OLDER = np.iinfo(np.int64).max
 
 
@@ -36,7 +35,7 @@ class FileRows:
         hashes = hash_keys([one_array(keys[name]) for name in keys.column_names])
         order = np.argsort(hashes, kind="stable")
         known = pc.fill_null(positions, NEVER_OLDER).to_numpy(zero_copy_only=False)
-        read = pc.fill_null(pc.equal(operations, READ), False).to_numpy(zero_copy_only=False)
+        read = pc.fill_null(pc.equal(operations, SNAPSHOT_READ), False).to_numpy(zero_copy_only=False)
         return cls(hashes[order], order.astype(np.uint32), known, read, keys)
 
 
@@ -70,21 +69,24 @@ class FoundRow:
 
 @dataclass
 class Budget:
-    """How many rows all tables' files may be remembered of together."""
+    """How many rows all tables' files may be remembered of together. Safe to use from several threads."""
 
     rows: int
-    used: int = field(default=0)
+    used: int = 0
+    _lock: Lock = field(default_factory=Lock, repr=False)
 
     def take(self, rows: int) -> bool:
         """Take so many, if there are."""
-        if self.used + rows > self.rows:
-            return False
-        self.used += rows
-        return True
+        with self._lock:
+            if self.used + rows > self.rows:
+                return False
+            self.used += rows
+            return True
 
     def give_back(self, rows: int) -> None:
         """Give so many back."""
-        self.used -= rows
+        with self._lock:
+            self.used -= rows
 
 
 def found_rows(file: LiveFile, rows: FileRows, hashes: Hashes, columns: Sequence[pa.Array]) -> Iterator[FoundRow]:

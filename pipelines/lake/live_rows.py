@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from pipelines.lake.arrow_schema import NoArrowType, arrow_field, as_fields, field_id, field_ids, one_array
+from pipelines.lake.arrow_schema import NoArrowType, arrow_field, as_fields, field_ids, one_array, stored_names
 from pipelines.lake.file_rows import Budget, FileRows, FoundRow, LiveFile, found_rows, live_file, may_hold
 from pipelines.lake.key_hashes import hash_keys
 from pipelines.lake.storage import Storage
@@ -52,10 +52,9 @@ class LiveRows:
             return None
         limits = _bounds(table, keys)
         near = [file for file in self._files.values() if may_hold(file, limits)]
-        unread = [file for file in near if file.location not in self._rows]
-        if not self._remember(unread, fields):
+        if not self._remember(near, fields):
             self._give_up(near)
-            if not self._remember(unread, fields):
+            if not self._remember(near, fields):
                 return None
         columns = [one_array(keys[name]) for name in keys.column_names]
         hashes = hash_keys(columns)
@@ -89,8 +88,7 @@ class LiveRows:
             groups = np.searchsorted(starts, places, side="right") - 1
             chosen = np.unique(groups)
             names = field_ids(parquet.schema_arrow)
-            stored = [names[field_id(f)] for f in fields if field_id(f) in names]
-            rows = parquet.read_row_groups([int(g) for g in chosen], columns=stored)
+            rows = parquet.read_row_groups([int(g) for g in chosen], columns=stored_names(names, fields))
         # Where each chosen group begins among what was read.
         begins = dict(zip(chosen, np.concatenate([[0], np.cumsum([sizes[g] for g in chosen])]), strict=False))
         at = np.array([begins[g] + place - starts[g] for g, place in zip(groups, places, strict=True)])
@@ -152,6 +150,7 @@ class LiveRows:
 
     def _remember(self, files: Sequence[LiveFile], fields: Sequence[pa.Field]) -> bool:
         """Read what is to be remembered of files; return whether there is room for that, and they have it."""
+        files = [file for file in files if file.location not in self._rows]
         wanted = sum(file.records for file in files)
         if not self._budget.take(wanted):
             return False
@@ -176,8 +175,7 @@ class LiveRows:
         with self._storage.open(file.location) as source:
             parquet = pq.ParquetFile(source)
             names = field_ids(parquet.schema_arrow)
-            stored = [names[field_id(f)] for f in fields if field_id(f) in names]
-            rows = as_fields(parquet.read(columns=stored), names, fields)
+            rows = as_fields(parquet.read(columns=stored_names(names, fields)), names, fields)
         keys = rows.drop_columns([LOG_POSITION, OPERATION])
         if any(keys[name].null_count for name in keys.column_names) or rows.num_rows != file.records:
             return None

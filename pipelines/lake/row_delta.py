@@ -25,15 +25,11 @@ def commit_row_delta(
 
     Raises Moved if somebody else has committed meanwhile. Whoever gets no answer looks at the table again.
     """
-    delta = table.java.newRowDelta().validateWith(UnchangedValidator(table, MOVED))
+    delta = table.labelled(table.java.newRowDelta(), summary, UnchangedValidator(table, MOVED))
     for file in rows:
         delta = delta.addRows(file.java)
     for file in deletes:
         delta = delta.addDeletes(file.java)
-    for key, value in summary.items():
-        delta = delta.set(key, value)
-    if table.branch is not None:
-        delta = delta.toBranch(table.branch)
     try:
         delta.commit()
     except Py4JJavaError as error:

@@ -9,7 +9,6 @@ from pyspark.sql import SparkSession
 
 from pipelines.spark.session import CATALOG
 
-# Beyond so much in one go, what is written is written in parts.
 S3_SCHEMES = ("s3", "s3a", "s3n")
 
 
@@ -46,10 +45,11 @@ class Storage:
             stream.write(data)
 
     def _at(self, location: str) -> tuple[pafs.FileSystem, str]:
-        parts = urlsplit(location)
-        if parts.scheme in S3_SCHEMES:
-            return self._buckets(), f"{parts.netloc}{parts.path}"
-        return self._local, parts.path if parts.scheme else location
+        # Not as a URL is taken apart: what follows a question mark or a hash is part of a name.
+        scheme, _, path = location.partition("://")
+        if scheme in S3_SCHEMES:
+            return self._buckets(), path
+        return self._local, path or location.removeprefix("file:")
 
     def _buckets(self) -> pafs.FileSystem:
         if self._s3 is None:

@@ -253,13 +253,15 @@ class LakeTable:
         many. ``validator``: Iceberg's SnapshotAncestryValidator, which says whether it may be laid over what is there.
         """
         append = self._table.newAppend() if tidy else self._table.newFastAppend()
+        self.labelled(append, summary, validator).commit()
+
+    def labelled(self, update: Any, summary: Mapping[str, str], validator: Any = None) -> Any:
+        """Return Iceberg's update with ``summary``, on this branch. ``validator``: as for :meth:`commit_nothing`."""
         if validator is not None:
-            append = append.validateWith(validator)
+            update = update.validateWith(validator)
         for key, value in summary.items():
-            append = append.set(key, value)
-        if self.branch is not None:
-            append = append.toBranch(self.branch)
-        append.commit()
+            update = update.set(key, value)
+        return update if self.branch is None else update.toBranch(self.branch)
 
     def summaries(self) -> Iterator[dict[str, str]]:
         """Yield snapshot summaries from the current snapshot back along its ancestors."""

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from pipelines.lake.arrow_schema import NoArrowType, arrow_field, as_rows
 from pipelines.lake.data_files import FileWriter, Partition
-from pipelines.lake.file_rows import READ, FileRows, FoundRow, LiveFile
+from pipelines.lake.file_rows import FileRows, FoundRow, LiveFile
 from pipelines.lake.live_rows import LiveRows
 from pipelines.lake.partition_values import Partitioning
 from pipelines.lake.row_delta import commit_row_delta
@@ -26,6 +26,7 @@ from pipelines.merge import keyed
 from pipelines.merge.changes import MergeInput, PreparedWrite, Strategy
 from pipelines.merge.fold import KEEP, LOST, OP, fold
 from pipelines.schema.columns import TableShape
+from pipelines.schema.technical import SNAPSHOT_READ
 from pipelines.sources.base.change_rows import DELETE
 from pipelines.spark.session import configured
 
@@ -95,44 +96,34 @@ class DirectWrite:
         None: that must be left to MERGE, which has no limits of Arrow's.
         """
         try:
-            return cls._worked_out(table, live, storage, rows, shape, keys, partitioning)
-        except pa.ArrowException:
-            return None
-
-    @classmethod
-    def _worked_out(
-        cls, table: LakeTable, live: LiveRows, storage: Storage, rows: pa.Table, shape: TableShape,
-        keys: tuple[str, ...], partitioning: Partitioning,
-    ) -> "DirectWrite | None":  # fmt: skip
-        try:
             fields = [arrow_field(column) for column in table.columns]
-        except NoArrowType:
-            return None
-        if LOST in rows.column_names and pc.any(rows[LOST]).as_py():
-            return None
-        values = as_rows(rows, fields)
-        found = live.find(table, values.select(keys))
-        if found is None:
-            return None
-        by_change = {row.change: row for row in found}
-        if len(by_change) != len(found):
-            # A key that is there twice.
-            return None
-        outdated = _outdated(rows, by_change)
-        deleted = pc.equal(rows[OP], DELETE).to_numpy(zero_copy_only=False)
-        if KEEP in rows.column_names:
-            wanted = _wanted_values(rows, shape, outdated | deleted)
-            if any(change not in by_change for changes in wanted.values() for change in changes):
+            if LOST in rows.column_names and pc.any(rows[LOST]).as_py():
                 return None
-            values = _with_old_values(values, live, wanted, by_change)
-        taken = ~outdated & ~deleted
-        partitions = partitioning.partitions(rows)
-        return cls(
-            table=table, live=live, storage=storage, keys=keys, changes=rows.num_rows,
-            inserts=values.filter(pa.array(taken)),
-            partitions=[partitions[index] for index in np.flatnonzero(taken)],
-            deletes=[row for row in found if not outdated[row.change]],
-        )  # fmt: skip
+            values = as_rows(rows, fields)
+            found = live.find(table, values.select(keys))
+            if found is None:
+                return None
+            by_change = {row.change: row for row in found}
+            if len(by_change) != len(found):
+                # A key that is there twice.
+                return None
+            outdated = _outdated(rows, by_change)
+            deleted = pc.equal(rows[OP], DELETE).to_numpy(zero_copy_only=False)
+            if KEEP in rows.column_names:
+                wanted = _wanted_values(rows, shape, outdated | deleted)
+                if any(change not in by_change for changes in wanted.values() for change in changes):
+                    return None
+                values = _with_old_values(values, live, wanted, by_change)
+            taken = ~outdated & ~deleted
+            partitions = partitioning.partitions(rows)
+            return cls(
+                table=table, live=live, storage=storage, keys=keys, changes=rows.num_rows,
+                inserts=values.filter(pa.array(taken)),
+                partitions=[partitions[index] for index in np.flatnonzero(taken)],
+                deletes=[row for row in found if not outdated[row.change]],
+            )  # fmt: skip
+        except (NoArrowType, pa.ArrowException):
+            return None
 
     def commit(self, summary: Mapping[str, str]) -> None:
         """Write the files, and commit them with ``summary``."""
@@ -160,7 +151,7 @@ def _outdated(rows: pa.Table, found: Mapping[int, FoundRow]) -> "np.ndarray[tupl
     positions, operations = rows["_lsn"].to_pylist(), rows["_op"].to_pylist()
     outdated = np.zeros(rows.num_rows, np.bool_)
     for change, row in found.items():
-        newer = positions[change] >= row.log_position or operations[change] == READ or row.read
+        newer = positions[change] >= row.log_position or operations[change] == SNAPSHOT_READ or row.read
         outdated[change] = not newer
     return outdated
 

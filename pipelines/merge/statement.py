@@ -10,13 +10,12 @@ from pipelines.lake.commit import NO_SETTINGS, commit_settings
 from pipelines.ledger.rows import written_before
 from pipelines.merge.fold import KEEP, OP
 from pipelines.merge.pruning import Pruning
-from pipelines.schema.technical import TECHNICAL
+from pipelines.schema.technical import SNAPSHOT_READ, TECHNICAL
 from pipelines.sources.base.change_rows import DELETE
 from pipelines.spark.session import configured
 from pipelines.sql import quote
 
-READ = "r"
-NEWER = f"c._lsn >= t._lsn OR c._op = '{READ}' OR t._op = '{READ}'"
+NEWER = f"c._lsn >= t._lsn OR c._op = '{SNAPSHOT_READ}' OR t._op = '{SNAPSHOT_READ}'"
 
 
 @dataclass(frozen=True)

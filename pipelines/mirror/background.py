@@ -6,12 +6,12 @@ They take long because they are audited before anybody sees them. The others don
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from queue import SimpleQueue
 
 from pyspark.sql import SparkSession
 
 from pipelines.changes.topic_batch import TopicOutcome
 from pipelines.kafka.ranges import Positions
+from pipelines.spark.sessions import Sessions
 
 PARALLEL_TABLES = 2
 
@@ -26,10 +26,7 @@ class BackgroundTables:
     """The tables that are mirrored in the background. Used by the thread that runs batches."""
 
     def __init__(self, spark: SparkSession) -> None:
-        # A session's settings carry one commit's ledger, so a session serves one table at a time.
-        self._sessions: SimpleQueue[SparkSession] = SimpleQueue()
-        for _ in range(PARALLEL_TABLES):
-            self._sessions.put(spark.newSession())
+        self._sessions = Sessions(spark, PARALLEL_TABLES)
         self._pool = ThreadPoolExecutor(PARALLEL_TABLES, thread_name_prefix="background")
         self._jobs: dict[str, _Job] = {}
 
@@ -38,11 +35,8 @@ class BackgroundTables:
         self._jobs[topic] = _Job(self._pool.submit(self._run, job), positions)
 
     def _run(self, job: Callable[[SparkSession], TopicOutcome]) -> TopicOutcome:
-        session = self._sessions.get()
-        try:
+        with self._sessions.lend() as session:
             return job(session)
-        finally:
-            self._sessions.put(session)
 
     def busy(self) -> dict[str, Positions]:
         """Return the tables that are under way, and what readers see of them."""

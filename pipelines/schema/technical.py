@@ -10,6 +10,9 @@ TECHNICAL = {
 }
 
 
+# What the operation of a row is that a snapshot read.
+SNAPSHOT_READ = "r"
+
 # Those that tell which record wrote a row.
 RECORD = ("_kafka_partition", "_kafka_offset")
 

@@ -74,6 +74,7 @@ class PreparedCommits:
         self._topic, self._ledger, self._protected, self._contract = topic, ledger, protected, contract
         self._limits, self._waiting = limits, waiting
         self._resolved: ResolvedBatch | None = None
+        self._refused: ResolvedBatch | None = None
         self._plan: _Plan | None = None
         self._session: SparkSession | None = None
         # Events of the table have been met that lack unchanged values.
@@ -85,16 +86,13 @@ class PreparedCommits:
         if self._resolved is None or not resolved.same_schema(self._resolved):
             self._resolved, self._plan = resolved, None
 
-    def forget(self) -> None:
-        """Forget what was found out."""
-        self._resolved = self._plan = None
-
     @property
     def ready(self) -> bool:
         """Whether records can be brought in so, as far as is known of the table."""
         resolved, table = self._resolved, self._ledger.table
         return (
             resolved is not None
+            and resolved is not self._refused
             and table is not None
             and time.monotonic() >= self._not_before
             and bool(resolved.keys)
@@ -231,6 +229,7 @@ class PreparedCommits:
         try:
             plan = PreparedPlan(partitioning.with_values(folded))
         except KeepsState:
-            self._resolved = None
+            # The next one for the same would keep it as well.
+            self._refused = resolved
             return None
         return _Plan(plan, table.identity, shape, resolved.keys, partitioning, self._lacking)
