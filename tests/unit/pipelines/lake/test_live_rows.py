@@ -92,3 +92,14 @@ def test_keys_that_are_lists_are_not_looked_up(spark: SparkSession, unique: Call
 def test_files_without_any_of_the_keys_are_not_read(spark: SparkSession, unique: Callable[[], str]) -> None:
     table, budget = table_of(spark, unique()), Budget(9)
     assert found(LiveRows(Storage.of(spark), budget), table, pa.table({"id": pa.array([500], pa.int64())})) == {}
+
+
+def test_what_is_needed_now_takes_the_room_of_what_is_not(spark: SparkSession, unique: Callable[[], str]) -> None:
+    table, budget = table_of(spark, unique()), Budget(15)
+    spark.sql(f"INSERT INTO {table.sql_name} SELECT id, 'v', id, 'c' FROM range(100, 110)")
+    live = LiveRows(Storage.of(spark), budget)
+    assert found(live, table, pa.table({"id": pa.array([1], pa.int64())})) == {1: (11, False)}
+    assert found(live, table, pa.table({"id": pa.array([105], pa.int64())})) == {105: (105, False)}
+    assert budget.used == 10
+    assert found(live, table, pa.table({"id": pa.array([1, 105], pa.int64())})) is None
+    assert budget.used == 10
