@@ -128,9 +128,9 @@ VALUES = {
     "identified": ("oidvector", ["4294967295 1"]),
     "mails": ("mail[]", ["{a@b,NULL}"]),
     "mail": ("mail", ["A@b"]),
-    "raw": ("raw", ["\\x00ff", ""]),
+    "octets": ("octets", ["\\x00ff", ""]),
     "mask": ("mask", ["011"]),
-    "raws": ("raw[]", ['{"\\\\x00ff",NULL}']),
+    "strings": ("octets[]", ['{"\\\\x00ff",NULL}']),
     "class": ("regclass", ["pg_class"]),
     "spread": ("int4multirange[]", ['{"{[1,3),[5,8)}"}']),
     "place": ("point", ["(1.5,-2e30)", "(-0,1e-5)", "(Infinity,NaN)", "(0.1,1e15)", "(123456789012345.6,5e-324)"]),
@@ -155,7 +155,7 @@ BEYOND = {
 TYPES = {
     "hstore": "CREATE EXTENSION hstore", "citext": "CREATE EXTENSION citext", "mail": "CREATE DOMAIN mail AS citext",
     "positive": "CREATE DOMAIN positive AS int CHECK (VALUE > 0)", "price": "CREATE DOMAIN price AS numeric(10,2)",
-    "raw": "CREATE DOMAIN raw AS bytea", "mask": "CREATE DOMAIN mask AS bit(3)",
+    "octets": "CREATE DOMAIN octets AS bytea", "mask": "CREATE DOMAIN mask AS bit(3)",
     "pair": "CREATE TYPE pair AS (a int, b text)", "mood": "CREATE TYPE mood AS ENUM ('glad')",
 }  # fmt: skip
 

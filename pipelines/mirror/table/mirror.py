@@ -157,6 +157,10 @@ class TableMirror:
         if self._rules.budget is not None and self._rules.audit is None:
             self._commits.prepared.warm(session)
 
+    def is_there(self, session: SparkSession) -> bool:
+        """Return whether the lake has the table now."""
+        return Lake(session).table(self._ledger.namespace, self._ledger.name) is not None
+
     @property
     def is_open(self) -> bool:
         """Whether the table was looked at, and is there."""
