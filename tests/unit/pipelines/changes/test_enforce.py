@@ -15,6 +15,8 @@ from quality.errors import ContractError
 from tests.unit.pipelines.events import event
 from tests.unit.pipelines.harness import GONE, Topic, change, create, delete, insert, read, remove, row, update
 
+pytestmark = pytest.mark.slow
+
 
 def contract(*columns: Column, rules: tuple[Rule, ...] = ()) -> Contract:
     return Contract(("public", "t"), "1", "active", (Column("id", key=1, required=True), *columns), rules)

@@ -38,6 +38,8 @@ from tests.unit.pipelines.harness import (
 from tests.unit.pipelines.mirror.table.test_schema_changes import DOC, ID, NAME, Source, column
 from tests.unit.pipelines.protection.test_functions import spelled
 
+pytestmark = pytest.mark.slow
+
 Rows = list[tuple[Any, ...]]
 
 

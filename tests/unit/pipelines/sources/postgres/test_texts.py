@@ -16,6 +16,8 @@ from pipelines.protection.functions import text_of as sparks
 from pipelines.sources.debezium.types import FIRST_DAY, FIRST_MICROSECOND, LAST_MICROSECOND
 from services.verify.protected_columns import text_of as duckdbs
 
+pytestmark = pytest.mark.slow
+
 # The last day that DuckDB's dates reach.
 LAST_DAY = 2_145_042_905
 MICROSECONDS = st.integers(FIRST_MICROSECOND, LAST_MICROSECOND - 1)
