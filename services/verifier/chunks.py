@@ -49,7 +49,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Exclusion:
+class Incomparable:
     """Why a table can't be compared."""
 
     reason: str
@@ -62,7 +62,7 @@ class Postponement:
     reason: str
 
 
-Outcome = ChunkResult | Exclusion | Postponement
+Outcome = ChunkResult | Incomparable | Postponement
 # What is wrong with one table keeps no other waiting.
 _UNREADABLE = (CannotVerify, SourceUnreadable, pa.ArrowInvalid, duckdb.Error)
 
@@ -184,7 +184,7 @@ def _stage(
     if set(table.key) != set(pinned.key) or not set(table.key) <= {column.name for column in plan.compared}:
         return ChunkResult(after=None, upto=None, mark=mark, problems=plan.problems)
     if not plan.compared:
-        return Exclusion("none of its columns can be compared")
+        return Incomparable("none of its columns can be compared")
     # What the lake has as another type may have another order.
     other = any(column.kind != column.source.duckdb_type for column in plan.compared if column.name in table.key)
     in_chunks = not other and source.has_chunks(table)

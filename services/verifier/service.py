@@ -21,7 +21,7 @@ from services.stack.progress import Progress
 from services.stack.source import connect, topics_of
 from services.stack.stopping import Stop
 from services.verifier import progress
-from services.verifier.chunks import Exclusion, Job, Outcome, Postponement, look
+from services.verifier.chunks import Incomparable, Job, Outcome, Postponement, look
 from services.verifier.facts import explanations
 from services.verifier.rereads import Rereads
 from services.verifier.settings import VerifierSettings
@@ -97,7 +97,7 @@ class Verifier:
             return self.rereads.bounded(self._until_due(), LONGEST_REST), True
         started, rows, large = time.monotonic(), 0, set[str]()
         for job, outcome in look(self.settings, jobs, self._on_progress):
-            read = 0 if isinstance(outcome, (Exclusion, Postponement)) else outcome.rows
+            read = 0 if isinstance(outcome, (Incomparable, Postponement)) else outcome.rows
             rows += read
             if read > self.settings.verifier_chunk_rows:
                 large.add(job.table.full_name)
@@ -150,7 +150,7 @@ class Verifier:
             self.states[name] = before.put_off(outcome.reason, now, self.settings.again)
             if outcome.reason != before.not_compared:
                 self.log.info("put off", table=name, reason=outcome.reason)
-        elif isinstance(outcome, Exclusion):
+        elif isinstance(outcome, Incomparable):
             self.states[name] = before.leave_out(outcome.reason, now)
             if outcome.reason != before.not_compared:
                 self.log.warning("left out", table=name, reason=outcome.reason)

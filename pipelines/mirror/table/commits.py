@@ -139,7 +139,9 @@ class Commits:
             if has_news(versions, self._ledger.followed):
                 return SchemaNews()
         has = applied_schema(table, versions) if table else None
-        keys = schemas.keys if schemas.keys is not None else has.keys if has else ()
+        # A connector that met a table before its key was to be seen sends records without one.
+        known = has.keys if has else versions.newest.key if versions.newest else ()
+        keys = known if schemas.keys is None else schemas.keys
         if batch.versions is not None:
             # What it is keyed by here, whatever the connector knew of the key when it sent these.
             keys = has.keys if has else versions.versions[-1].key

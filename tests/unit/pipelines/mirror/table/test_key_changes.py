@@ -71,6 +71,17 @@ def test_a_key_that_is_written_in_another_way_moves_rows_to_other_partitions(
     source.topic.assert_ledger_is_whole()
 
 
+def test_a_table_has_its_source_s_key_also_where_its_first_records_have_none(spark: SparkSession) -> None:
+    source = Source(spark, ID, DOC)
+    first = [source.write("c", 1, "one"), source.write("c", 2, "two"), source.write("u", 1, "newer"),
+             source.write("d", 2, None)]  # fmt: skip
+    source.mirrored(*((None, *record[1:]) for record in first))
+    assert _key(source) == (["id"], {"id"})
+    assert source.rows("id", "doc") == [(1, "newer")]
+    source.mirrored(source.write("u", 1, "newest"), source.write("c", 3, "three"))
+    assert source.rows("id", "doc") == [(1, "newest"), (3, "three")]
+
+
 def test_the_old_keys_column_goes_with_it_and_no_row_came_after(spark: SparkSession) -> None:
     source = Source(spark, ID, CODE, DOC)
     source.mirrored(source.write("c", 1, "a", "one"), source.write("c", 2, "b", "two"))
