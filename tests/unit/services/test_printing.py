@@ -39,6 +39,7 @@ from services.cli import (
     schema,
     show,
     tables,
+    verify,
 )
 from services.cli.reference import commands
 from services.demo import __main__ as demo
@@ -269,9 +270,9 @@ LETTER = {"topic": TOPIC, "partition": 0, "message": REASON, "headers": [{"key":
 CONTRACT_DIFFERENCES = [(contracts()[0], [ContractDifference("lake", COLUMN, REASON, True)])]
 
 CASES = [
-    Case("lakehouse verify", "rows", lambda: main.print_report(report()),
+    Case("lakehouse verify", "rows", lambda: verify.print_report(report()),
          (*PROOF_VALUES, str(SNAPSHOT), "12A/FFB3C4D8", "456", "789", "21", "65,432", "123.4", f"public.{COLUMN}")),
-    Case("lakehouse verify", "--ledger", lambda: main.print_histories(history()),
+    Case("lakehouse verify", "--ledger", lambda: verify.print_histories(history()),
          (TABLE, "98,765", "2,222,333", "1,111,222", "33,344", "66,777", "12,121", "not whole", "whole", REASON)),
     Case("lakehouse verify", "--continuous", lambda: continuous._print(states(), {TABLE: EXPLAINED}),
          (TABLE, "4,567 open dead letters",
