@@ -83,6 +83,10 @@ class FileWriter:
         builder = self._iceberg.FileMetadata.deleteFileBuilder(self._unpartitioned).ofPositionDeletes()
         return self._file(builder, location, data, self._position_metrics, partition, {})
 
+    def existing(self, file: Mapping[str, Any], partition: Partition) -> Any:
+        """Return what Iceberg calls a file that the table has, from its JSON form."""
+        return self._parsed(file, partition)
+
     def finish(self) -> None:
         """Wait until everything is written. Raises OSError."""
         sent, self._sent = self._sent, []

@@ -125,7 +125,7 @@ class LiveRows:
         deletes: set[str] = set()
         for task in table.file_tasks(keys):
             file = live_file(task["data-file"])
-            if file is None or any(not _by_position(each) for each in task["delete-files"]):
+            if file is None or any(not by_position(each) for each in task["delete-files"]):
                 return None
             files[file.location] = file
             deletes |= {each["file-path"] for each in task["delete-files"]}
@@ -133,20 +133,11 @@ class LiveRows:
             del self._deletes[location]
         for location in sorted(deletes):
             if location not in self._deletes:
-                self._deletes[location] = self._read_deletes(location)
+                self._deletes[location] = read_positions(self._storage, location)
             for path, places in self._deletes[location].items():
                 if path in files:
                     files[path].delete(places)
         return files
-
-    def _read_deletes(self, location: str) -> dict[str, npt.NDArray[np.int64]]:
-        with self._storage.open(location) as source:
-            rows = pq.read_table(source, columns=["file_path", "pos"])
-        # Sorted by the file, so each has one run.
-        paths = rows["file_path"].combine_chunks().dictionary_encode()
-        paths = one_array(paths)
-        codes, places = paths.indices.to_numpy(), rows["pos"].to_numpy()
-        return {path: places[codes == code] for code, path in enumerate(paths.dictionary.to_pylist())}
 
     def _remember(self, files: Sequence[LiveFile], fields: Sequence[pa.Field]) -> bool:
         """Read what is to be remembered of files; return whether there is room for that, and they have it."""
@@ -182,7 +173,18 @@ class LiveRows:
         return FileRows.of(keys, rows[LOG_POSITION], rows[OPERATION])
 
 
-def _by_position(file: Mapping[str, Any]) -> bool:
+def read_positions(storage: Storage, location: str) -> dict[str, npt.NDArray[np.int64]]:
+    """Return what a file of deletes says: data file to the places of its deleted rows. Raises OSError."""
+    with storage.open(location) as source:
+        rows = pq.read_table(source, columns=["file_path", "pos"])
+    # Sorted by the file, so each has one run.
+    paths = one_array(rows["file_path"].combine_chunks().dictionary_encode())
+    codes, places = paths.indices.to_numpy(), rows["pos"].to_numpy()
+    return {path: places[codes == code] for code, path in enumerate(paths.dictionary.to_pylist())}
+
+
+def by_position(file: Mapping[str, Any]) -> bool:
+    """Return whether a file of deletes, in Iceberg's JSON form, has positions, and can be read here."""
     return bool(file["content"] == "position-deletes" and file["file-format"] == "parquet")
 
 

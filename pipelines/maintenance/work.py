@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from pipelines.failpoints import failpoint
 from pipelines.lake import file_deletion
 from pipelines.lake.actions import RewriteResult, TableActions
+from pipelines.lake.packing import Packing, pack
 from pipelines.lake.properties import BY_FILE, BY_PARTITION, DELETE_GRANULARITY, PURGED, READING
 from pipelines.lake.refs import put_tag, remove_other_refs
 from pipelines.lake.table import LakeTable
@@ -24,6 +25,8 @@ from pipelines.specs.upkeep import Upkeep
 # what is left is the next compaction's. So much where a backlog has just come in, since nobody waits for the next batch
 # yet. And so much is one group of Iceberg's action.
 PIECE_BYTES, BACKLOG_BYTES, GROUP_BYTES = 32 * MIB, 256 * MIB, 256 * MIB
+# Files of up to so many bytes are packed in this process, without tasks of Spark's.
+PACKED_BYTES = 32 * MIB
 # The tag of the snapshot whose values were counted last.
 COUNTED = "lakehouse-statistics"
 
@@ -75,6 +78,12 @@ def compact(
         "use-starting-sequence-number": "false",
         **(extra or {}),
     }  # fmt: skip
+    if extra is None:
+        packing = Packing(small, int(str(options["min-input-files"])), policy.delete_share, target, PACKED_BYTES)
+        failpoint("before-compaction")
+        if (packed := pack(session, table, order, packing)) is not None:
+            failpoint("after-compaction")
+            return _task_result(packed)
     actions = TableActions(session, table)
     together = table.deletes_together and table.snapshot_id is not None
     hidden = together and any(part.delete_share > policy.delete_share for part in found.partitions or (found,))

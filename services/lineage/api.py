@@ -52,15 +52,39 @@ def create_app(
 
     _answer_errors(app, counters)
 
-    @app.post("/api/v1/lineage", status_code=201, dependencies=[Depends(allowed)])
-    async def lineage_event(request: Request) -> Response:
+    async def posted(request: Request) -> Any:
         try:
-            body = await posted_json(request)
+            return await posted_json(request)
         except HTTPException:
             counters.refused.labels("body").inc()
             raise
-        replaced = await run_in_threadpool(_take, body)
+
+    @app.post("/api/v1/lineage", status_code=201, dependencies=[Depends(allowed)])
+    async def lineage_event(request: Request) -> Response:
+        replaced = await run_in_threadpool(_take, await posted(request))
         return JSONResponse({"replaced": replaced}, 201) if replaced else Response(status_code=201)
+
+    @app.post("/api/v1/lineage/batch", dependencies=[Depends(allowed)])
+    async def lineage_events(request: Request) -> Json:
+        body = await posted(request)
+        if not isinstance(body, list):
+            raise HTTPException(400, "a batch is a JSON array of events; one event is posted to /api/v1/lineage")
+        return await run_in_threadpool(_take_each, body)
+
+    def _take_each(events: list[Any]) -> Json:
+        refused: list[Json] = []
+        for index, event in enumerate(events):
+            try:
+                _take(event)
+            except HTTPException as error:
+                refused.append({"index": index, "reason": error.detail, "retriable": False})
+        counts = {
+            "received": len(events), "successful": len(events) - len(refused), "failed": len(refused),
+            "retriable": 0, "non_retriable": len(refused),
+        }  # fmt: skip
+        return {
+            "status": "partial_success" if refused else "success", "summary": counts, "failed_events": refused,
+        }  # fmt: skip
 
     def _take(body: Any) -> list[str]:
         if not isinstance(body, dict):

@@ -1,4 +1,4 @@
-"""One transaction of half a million rows, on a stack of its own. Not run by `make test`: it takes many minutes."""
+"""Much at once, on a stack of its own: rows of one transaction, new tables. It takes many minutes."""
 
 import time
 from collections.abc import Iterator
@@ -37,3 +37,14 @@ def test_half_a_million_rows_in_one_transaction(stack: Stack) -> None:
         print(f"{label}: {written - started:.0f} s in the source, {seen - written:.0f} s more until in the lake")
         stack.assert_equal("large")
     print(stack.status())
+
+
+def test_two_hundred_tables_at_once(stack: Stack) -> None:
+    stack.sql("CREATE TABLE beside (id int PRIMARY KEY)", "INSERT INTO beside VALUES (1)")
+    stack.assert_equal("beside")
+    make = "EXECUTE format('CREATE TABLE n%s (id int PRIMARY KEY); INSERT INTO n%s VALUES (1)', i, i)"
+    stack.sql(f"DO $$BEGIN FOR i IN 1..200 LOOP {make}; END LOOP; END$$", "INSERT INTO beside VALUES (2)")
+    stack.lakehouse("wait", "--tables", "beside", "--timeout", "600")
+    stack.lakehouse("wait", "--timeout", "1800")
+    report = stack.assert_equal()
+    assert {f"shop.n{i}" for i in range(1, 201)} <= {f"shop.{t['table'].split('.')[-1]}" for t in report["tables"]}

@@ -207,7 +207,8 @@ class Stack:
     """
 
     # Servers that live for some minutes, and whose load is small.
-    server_java_options = QUICK_COMPILER
+    # Numbers have other digits there.
+    server_java_options = f"{QUICK_COMPILER} -Duser.language=ar -Duser.country=EG"
     publish_seconds: float = WAIT_SECONDS
     # The environment's, for all that is started.
     proxies: Mapping[str, str] = MappingProxyType({})
@@ -282,7 +283,8 @@ class Stack:
     @contextmanager
     def source(self) -> Iterator[psycopg.Connection[Any]]:
         """A connection to the shop database, each statement a transaction."""
-        with psycopg.connect(self.endpoints["source_dsn"], autocommit=True) as connection:
+        own = "-c search_path=public -c statement_timeout=0 -c idle_in_transaction_session_timeout=0"
+        with psycopg.connect(self.endpoints["source_dsn"], autocommit=True, options=own) as connection:
             yield connection
 
     def sql(self, *statements: str) -> None:

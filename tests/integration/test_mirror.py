@@ -332,8 +332,10 @@ def test_a_table_without_a_key_is_a_multiset(stack: Stack) -> None:
 def test_a_key_that_does_not_tell_rows_apart_in_events(stack: Stack) -> None:
     """Deferrable, so that rows swap it; generated, so that it is in no event; with a unique index of either kind."""
     stack.sql(
-        "CREATE TABLE swapped (id int PRIMARY KEY DEFERRABLE INITIALLY DEFERRED, v text)",
-        "INSERT INTO swapped SELECT g, 'row ' || g FROM generate_series(1, 100) g",
+        "CREATE TABLE swapped (id int PRIMARY KEY DEFERRABLE INITIALLY DEFERRED, v text, page text)",
+        "INSERT INTO swapped SELECT g, 'row ' || g,"
+        " CASE WHEN g % 3 = 0 THEN (SELECT string_agg(md5((g * 7 + i)::text), '') FROM generate_series(1, 300) i) END"
+        " FROM generate_series(1, 1000) g",
         "CREATE TABLE swapped_index (id int NOT NULL UNIQUE DEFERRABLE, v text)",
         "INSERT INTO swapped_index SELECT g, 'row ' || g FROM generate_series(1, 100) g",
         "CREATE TABLE generated_key (a int, b int, v text,"
@@ -342,18 +344,24 @@ def test_a_key_that_does_not_tell_rows_apart_in_events(stack: Stack) -> None:
         "CREATE TABLE by_expression (id int PRIMARY KEY, v text)",
         "CREATE UNIQUE INDEX a_first ON by_expression (lower(v))",
         "INSERT INTO by_expression VALUES (1, 'a'), (2, 'b')",
+        "CREATE TABLE only_expression (v text)",
+        "CREATE UNIQUE INDEX ON only_expression (lower(v))",
+        "INSERT INTO only_expression VALUES ('a'), ('B'), ('c')",
     )
-    names = ("swapped", "swapped_index", "generated_key", "by_expression")
+    names = ("swapped", "swapped_index", "generated_key", "by_expression", "only_expression")
     stack.assert_equal(*names)
     stack.sql(
-        "UPDATE swapped SET id = 101 - id",
+        "UPDATE swapped SET id = 1001 - id",
+        "UPDATE swapped SET id = 3 - id WHERE id < 3",
         "UPDATE swapped_index SET id = 101 - id",
         "BEGIN; UPDATE generated_key SET a = a + 10 WHERE b = 0; DELETE FROM generated_key WHERE b = 1; COMMIT",
         "UPDATE generated_key SET v = 'changed' WHERE b = 2",
         "UPDATE by_expression SET v = 'c' WHERE id = 1",
+        "UPDATE only_expression SET v = 'A' WHERE v = 'a'",
+        "DELETE FROM only_expression WHERE v = 'B'",
     )
     report = stack.assert_equal(*names)
-    assert [table["rows_lake"] for table in sorted(report["tables"], key=lambda t: t["table"])] == [2, 6, 100, 100]
+    assert [t["rows_lake"] for t in sorted(report["tables"], key=lambda t: t["table"])] == [2, 6, 2, 1000, 100]
     told = stack.report()["capture"]["tables"]
     for name, key in (("swapped", "swapped_pkey"), ("generated_key", "generated_key_pkey")):
         assert f"its key {key} is deferrable, or has generated columns" in told[f"public.{name}"]
@@ -496,7 +504,8 @@ def test_a_table_that_cannot_go_on_is_held_while_the_others_do(stack: Stack) -> 
 
 
 def test_a_held_table_that_is_dropped_or_given_up_is_let_go_of(stack: Stack) -> None:
-    for name in ("gone", "given_up"):
+    names = ("gone", "given_up", "gone_everywhere", "uncatalogued")
+    for name in names:
         stack.sql(
             f"CREATE TABLE {name} (note text)",
             f"INSERT INTO {name} VALUES ('note')",
@@ -507,9 +516,15 @@ def test_a_held_table_that_is_dropped_or_given_up_is_let_go_of(stack: Stack) -> 
     def held() -> dict[str, str]:
         return dict(stack.lakehouse("table", "list")["held"])
 
-    wait_until(lambda: held().keys() == {"shop.public.gone", "shop.public.given_up"})
-    stack.sql("DROP TABLE gone")
+    wait_until(lambda: held().keys() == {f"shop.public.{name}" for name in names})
+    # Dropped in the source, in the catalog, in both.
+    for name in ("gone_everywhere", "uncatalogued"):
+        stack.catalog().drop_table(f"shop.{name}")
+    stack.sql("DROP TABLE gone", "DROP TABLE gone_everywhere")
+    wait_until(lambda: not held().keys() & {"shop.public.gone", "shop.public.gone_everywhere"})
+    stack.lakehouse("resync", "uncatalogued")
     wait_until(lambda: held().keys() == {"shop.public.given_up"})
+    stack.assert_equal("uncatalogued")
     because = ("--because", "it isn't read by anybody")
     assert "isn't held" in stack.lakehouse("table", "give-up", "shop.public.gone", *because, ok=(2,))["error"]
     stack.lakehouse("table", "give-up", "shop.public.given_up", *because)

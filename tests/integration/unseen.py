@@ -20,6 +20,7 @@ TABLES: dict[str, tuple[str, list[str]]] = {
         [
             "ALTER TABLE tiers ADD tier int NOT NULL DEFAULT 7",
             "ALTER TABLE tiers ALTER v TYPE text USING 'n' || v",
+            "ALTER TABLE tiers ALTER tier TYPE int USING tier * 10",
             "CREATE TABLE filled (id int, region text, v text, tier int NOT NULL, PRIMARY KEY (id, region));"
             "INSERT INTO filled SELECT g, 'c', g, 9 FROM generate_series(1, 50) g;"
             "ALTER TABLE tiers ATTACH PARTITION filled FOR VALUES IN ('c')",
@@ -57,7 +58,10 @@ TABLES: dict[str, tuple[str, list[str]]] = {
         "CREATE TYPE state AS ENUM ('new', 'in_prgs'); CREATE TYPE spot AS (x int, y int);"
         "CREATE TABLE states (id int PRIMARY KEY, s state, spot spot);"
         "INSERT INTO states VALUES (1, 'new', '(1,2)'), (2, 'in_prgs', '(3,4)')",
-        ["ALTER TYPE state RENAME VALUE 'in_prgs' TO 'in_progress'"],
+        [
+            "ALTER TYPE state RENAME VALUE 'in_prgs' TO 'in_progress'", "ALTER TYPE spot ADD ATTRIBUTE z int",
+            "ALTER TYPE spot RENAME ATTRIBUTE x TO a",
+        ],
     ),
     "swapped": (
         "CREATE TABLE swapped (v int); INSERT INTO swapped SELECT g FROM generate_series(1, 20) g",
@@ -81,13 +85,16 @@ TABLES: dict[str, tuple[str, list[str]]] = {
         ],
     ),
     "zoned": (
-        "CREATE TABLE zoned (id int PRIMARY KEY, at timestamp, a numeric(10,2), b numeric(10,2));"
-        "INSERT INTO zoned SELECT g, '2026-01-01'::timestamp + g * interval '1 day', g / 7.0, g / 9.0 FROM"
+        "CREATE DOMAIN euros AS numeric(10,2);"
+        "CREATE TABLE zoned (id int PRIMARY KEY, at timestamp, a numeric(10,2), b numeric(10,2), c euros, v varchar(9));"
+        "INSERT INTO zoned SELECT g, '2026-01-01'::timestamp + g * interval '1 day', g / 7.0, g / 9.0, g / 11.0, g FROM"
         " generate_series(1, 40) g",
         [
             "SET timezone = 'UTC'; ALTER TABLE zoned ALTER at TYPE timestamptz",
             "ALTER TABLE zoned ALTER a TYPE numeric",
-            "ALTER TABLE zoned ALTER b TYPE numeric(40,2)", "UPDATE zoned SET a = 1.23456789012 WHERE id = 3",
+            "ALTER TABLE zoned ALTER b TYPE numeric(40,2)", "ALTER TABLE zoned ALTER c TYPE numeric(10,2)",
+            "ALTER TABLE zoned ALTER v TYPE text",
+            "UPDATE zoned SET a = 1.23456789012, v = 'longer than nine' WHERE id = 3",
         ],
     ),
 }  # fmt: skip
@@ -96,7 +103,10 @@ SILENT: dict[str, tuple[str, list[str]]] = {
     "silent": (
         "CREATE TABLE silent (id int PRIMARY KEY, v int); INSERT INTO silent SELECT g, g FROM generate_series(1, 60) g",
         ["ALTER TABLE silent ADD w int DEFAULT 5", "ALTER TABLE silent RENAME v TO u",
-         "ALTER TABLE silent ALTER w TYPE int USING w * 2"],
+         "ALTER TABLE silent ALTER w TYPE int USING w * 2",
+         # As pg_restore --disable-triggers loads a table.
+         "ALTER TABLE silent DISABLE TRIGGER ALL; INSERT INTO silent SELECT g, g, 1 FROM generate_series(61, 80) g;"
+         " ALTER TABLE silent ENABLE TRIGGER ALL"],
     ),
     "made_silently": (
         "",

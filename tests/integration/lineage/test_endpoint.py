@@ -126,6 +126,19 @@ def test_what_is_no_json_object_or_too_large_is_refused(http: httpx.Client, cont
     assert http.post("/api/v1/lineage", content=content, headers=BEARER).status_code == status
 
 
+def test_events_may_come_in_bulk(http: httpx.Client) -> None:
+    answer = http.post("/api/v1/lineage/batch", json=[mirrored(), {"job": 7}, derived()], headers=BEARER)
+    assert answer.status_code == 200
+    told = answer.json()
+    assert (told["status"], told["summary"]["successful"], told["summary"]["failed"]) == ("partial_success", 2, 1)
+    assert [(each["index"], each["retriable"]) for each in told["failed_events"]] == [(1, False)]
+    node = f"dataset:{DAILY.namespace}:{DAILY.name}"
+    assert node in {n["id"] for n in http.get("/api/v1/lineage", params={"nodeId": node}).json()["graph"]}
+    alone = http.post("/api/v1/lineage/batch", json=mirrored(), headers=BEARER)
+    assert (alone.status_code, "array" in alone.text) == (400, True)
+    assert http.post("/api/v1/lineage/batch", json=[]).status_code == 401
+
+
 def bare(content: bytes) -> bytes:
     """As clients send that leave out zlib's header."""
     packed = zlib.compressobj(wbits=-15)

@@ -1,3 +1,5 @@
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -78,3 +80,22 @@ def test_without_a_network_it_is_said_what_to_do(layout: Layout, tmp_path: Path)
         packages.install(layout, tmp_path / "log")
     assert "check the network" in caught.value.advice
     assert "no network" in caught.value.log.read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", ["3.12", "3.13"])
+def test_all_dependencies_are_there_for_newer_pythons(tmp_path: Path, version: str) -> None:
+    layout = Layout.of_this_checkout()
+    pip = subprocess.run(
+        [layout.python, "-m", "pip", "config", "list"], capture_output=True, text=True, check=False
+    ).stdout
+    ended = subprocess.run(
+        [
+            uv.folder(layout) / "bin" / "uv", "pip", "install", "--dry-run", "--python-version", version,
+            "--target", tmp_path, "--only-binary", ":all:", "--no-binary", "pyspark", "--require-hashes",
+            "--requirements", layout.root / "requirements.lock",
+        ],
+        capture_output=True, text=True, check=False,
+        env={**os.environ, "UV_SYSTEM_CERTS": "1", **uv.translated(pip, os.environ)},
+    )  # fmt: skip
+    assert (ended.returncode, "Would install" in ended.stderr) == (0, True), ended.stderr

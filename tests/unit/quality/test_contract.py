@@ -161,9 +161,24 @@ def test_a_contract_that_cant_be_used_is_named_with_the_place(tmp_path: Path, la
     assert said in str(raised.value)
 
 
-def test_a_file_as_people_write_it(tmp_path: Path) -> None:
+# Parts of the standard that say nothing which is kept here.
+UNREAD = """\
+servers:
+  - {server: warehouse, type: postgresql, host: localhost, port: 5432, database: shop, schema: public}
+price: {priceAmount: 9.95, priceCurrency: USD, priceUnit: megabyte}
+support:
+  - {channel: orders-help, url: "https://example.org/help"}
+"""
+
+
+@pytest.mark.parametrize(("standard", "team"), [
+    ("v3.1.0", TEAM.replace("role: Owner", "role: Owner, dateIn: 2026-02-20")),
+    ("v3.0.2", TEAM.replace("role: Owner", "role: Owner, dateIn: 2026-02-20")),
+    ("v3.0.2", "team:\n  - {username: order-team, role: Owner, dateIn: 2026-02-20}\n"),
+])  # fmt: skip
+def test_a_file_as_people_write_it(tmp_path: Path, standard: str, team: str) -> None:
     head = HEAD.replace("version: 1.2.0", "version: 1.10").replace("id: shop-public-orders", "id: 42")
-    team = TEAM.replace("role: Owner", "role: Owner, dateIn: 2026-02-20")
+    head = head.replace("v3.2.0", standard) + UNREAD
     contract = odcs.read(written(tmp_path, f"{head}contractCreatedTs: 2022-11-15T02:59:43Z\n{team}{SCHEMA}"))
     assert (contract.version, contract.owner) == ("1.10", "order-team")
 

@@ -14,6 +14,7 @@ import java.util.ArrayList;
 import java.util.Calendar;
 import java.util.GregorianCalendar;
 import java.util.List;
+import java.util.Locale;
 import java.util.Properties;
 import java.util.Set;
 import java.util.function.Function;
@@ -207,7 +208,7 @@ public final class PostgresValues implements CustomConverter<SchemaBuilder, Rela
         String digits = shortest.unscaledValue().abs().toString();
         String fraction = digits.length() > 1 ? "." + digits.substring(1) : "";
         String sign = (value < 0 ? "-" : "");
-        return sign + digits.charAt(0) + fraction + String.format("e%s%02d", exponent < 0 ? "-" : "+", Math.abs(exponent));
+        return sign + digits.charAt(0) + fraction + String.format(Locale.ROOT, "e%s%02d", exponent < 0 ? "-" : "+", Math.abs(exponent));
     }
 
     private Object vector(Object value, Function<String, Object> element) {
