@@ -86,7 +86,8 @@ TABLES: dict[str, tuple[str, list[str]]] = {
     ),
     "zoned": (
         "CREATE DOMAIN euros AS numeric(10,2);"
-        "CREATE TABLE zoned (id int PRIMARY KEY, at timestamp, a numeric(10,2), b numeric(10,2), c euros, v varchar(9));"
+        "CREATE TABLE zoned (id int PRIMARY KEY, at timestamp, a numeric(10,2), b numeric(10,2), c euros,"
+        " v varchar(9));"
         "INSERT INTO zoned SELECT g, '2026-01-01'::timestamp + g * interval '1 day', g / 7.0, g / 9.0, g / 11.0, g FROM"
         " generate_series(1, 40) g",
         [

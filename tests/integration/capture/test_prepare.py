@@ -281,7 +281,8 @@ UNTOLD: dict[str, tuple[str, set[tuple[str, str, str]]]] = {
     "a domain's check": ("ALTER DOMAIN states ADD CHECK (cardinality(VALUE) < 9)", set()),
     "a domain renamed": ("ALTER DOMAIN states RENAME TO situations", set()),
     "a domain's default": ("ALTER DOMAIN states SET DEFAULT '{new}'", set()),
-    "a restore": ("ALTER TABLE t DISABLE TRIGGER ALL; INSERT INTO t VALUES (9); ALTER TABLE t ENABLE TRIGGER ALL", set()),
+    "a restore":
+        ("ALTER TABLE t DISABLE TRIGGER ALL; INSERT INTO t VALUES (9); ALTER TABLE t ENABLE TRIGGER ALL", set()),
     "a filled partition": ("ALTER TABLE parts ATTACH PARTITION archive.filled FOR VALUES FROM (200) TO (300)",
                            {("parts", "rows", "a partition has come with its rows")}),
     "an empty partition": ("CREATE TABLE part_3 PARTITION OF parts FOR VALUES FROM (300) TO (400)", set()),
