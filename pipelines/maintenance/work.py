@@ -79,7 +79,8 @@ def compact(
         **(extra or {}),
     }  # fmt: skip
     if extra is None:
-        packing = Packing(small, int(str(options["min-input-files"])), policy.delete_share, target, PACKED_BYTES)
+        most = PACKED_BYTES if piece is None else min(piece, PACKED_BYTES)
+        packing = Packing(small, int(str(options["min-input-files"])), policy.delete_share, target, most)
         failpoint("before-compaction")
         if (packed := pack(session, table, order, packing)) is not None:
             failpoint("after-compaction")
