@@ -86,6 +86,7 @@ def _reader(bootstrap: str) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.
         for _ in nothing:
             pass
         # A worker imports what is named within.
+        import atexit
         import builtins
         import json
 
@@ -106,6 +107,7 @@ def _reader(bootstrap: str) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.
         consumer: Any = getattr(builtins, "_lakehouse_consumer", None)
         if consumer is None:
             consumer = Consumer(dict(config))
+            atexit.register(consumer.close)
             vars(builtins)["_lakehouse_consumer"] = consumer
         messages, tombstones = consumed(consumer, topic, ranges)
         if not messages:
