@@ -253,6 +253,8 @@ class BatchMirror:
         given_up, let_go = self._waiting.given_up(topic), None
         if mirror.is_gone:
             let_go = Outlook.GONE
+        elif mirror.is_left_out:
+            let_go = Outlook.LEFT_OUT
         elif given_up and all(end <= max(positions.get(p, 0), given_up.get(p, 0)) for p, (_, end) in planned.items()):
             let_go = Outlook.GIVEN_UP
         if self._holds.put(topic, error, positions, let_go):

@@ -27,6 +27,7 @@ class Outlook(Enum):
     PASSING = "it may pass by itself"
     GIVEN_UP = "a person has given up what it lacks"
     GONE = "the source has no such table any more"
+    LEFT_OUT = "it can't be mirrored under its name, or that of a column, and is left out by now"
 
 
 @dataclass(frozen=True)
@@ -42,12 +43,12 @@ class Hold:
     @property
     def let_go(self) -> bool:
         """Whether nobody waits for what the table lacks."""
-        return self.outlook in (Outlook.GIVEN_UP, Outlook.GONE)
+        return self.outlook in (Outlook.GIVEN_UP, Outlook.GONE, Outlook.LEFT_OUT)
 
     @property
     def told(self) -> str:
-        """The reason as others are told it; of a table that is gone nothing is."""
-        if self.outlook is Outlook.GONE:
+        """The reason as others are told it; nothing of a table that is gone, or that capture names as left out."""
+        if self.outlook in (Outlook.GONE, Outlook.LEFT_OUT):
             return ""
         return {Outlook.PASSING: RETRIED, Outlook.GIVEN_UP: GIVEN_UP}.get(self.outlook, "") + self.reason
 

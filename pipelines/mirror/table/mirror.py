@@ -44,12 +44,7 @@ class TableMirror:
     """Mirrors one topic into one table. Used by one thread at a time."""
 
     def __init__(
-        self,
-        topic: Topic,
-        rules: Rules,
-        letters: LetterStore,
-        waiting: WaitingLookup,
-        resyncs: ResyncLookup,
+        self, topic: Topic, rules: Rules, letters: LetterStore, waiting: WaitingLookup, resyncs: ResyncLookup
     ) -> None:
         self._topic, self._rules, self._resyncs = topic, rules, resyncs
         schema, name = topic.table
@@ -79,6 +74,12 @@ class TableMirror:
     def is_gone(self) -> bool:
         """Whether the source has no such table any more, as far as the schema log was read."""
         return self._topic.versions().gone
+
+    @property
+    def is_left_out(self) -> bool:
+        """Whether it can't be mirrored under its names. Some of its records may have come before it was left out."""
+        newest = self._topic.versions().newest
+        return newest is not None and not self._topic.source.can_name(self._topic.table, newest)
 
     def awaits(self) -> bool:
         """Return whether a resync has something left to do here, even if no record comes."""

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 
 from pipelines.kafka.profile import TopicProfile
 from pipelines.schema.columns import TableShape
-from pipelines.schema.versions import TableVersions
+from pipelines.schema.versions import TableVersions, Version
 
 # Schema and name, as the source has them.
 TableName = tuple[str, str]
@@ -92,6 +92,10 @@ class StreamSource(Protocol):
 
     def topic(self, table: TableName) -> str:
         """Return the topic of a table."""
+        ...
+
+    def can_name(self, table: TableName, version: Version) -> bool:
+        """Return whether the table can be captured and mirrored under its names in this version."""
         ...
 
     def schemas(self, profile: TopicProfile, table: TableName) -> Schemas:

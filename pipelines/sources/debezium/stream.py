@@ -9,11 +9,11 @@ from pyspark.sql import DataFrame
 from pipelines.kafka.profile import TopicProfile
 from pipelines.kafka.registry import SchemaLookup
 from pipelines.schema.columns import TableShape
-from pipelines.schema.versions import TableVersions
+from pipelines.schema.versions import TableVersions, Version
 from pipelines.sources.base.source import SchemaLog, Schemas, TableName
 from pipelines.sources.debezium import decode, schemas
 from pipelines.sources.debezium.dialect import Dialect
-from pipelines.sources.debezium.names import escaped, topic_name
+from pipelines.sources.debezium.names import escaped, topic_name, why_unusable
 
 
 @dataclass
@@ -54,6 +54,10 @@ class DebeziumStream:
     def topic(self, table: TableName) -> str:
         """Return the topic of a table."""
         return topic_name(self.name, *table)
+
+    def can_name(self, table: TableName, version: Version) -> bool:
+        """Return whether the table can be captured and mirrored under its names in this version."""
+        return why_unusable(self.name, *table, (column.name for column in version.columns)) is None
 
     def schemas(self, profile: TopicProfile, table: TableName) -> Schemas:
         """Return the schemas of the ids that ``profile`` has, of events of ``table``. Raises RetryBatch."""

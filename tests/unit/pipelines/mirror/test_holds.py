@@ -65,8 +65,9 @@ def test_a_held_tables_position_is_its_own_and_says_why() -> None:
         (ValueError("passing"), None, "tried again soon: ValueError: passing"),
         (StopPipeline("mend it"), Outlook.GIVEN_UP, "given up: mend it"),
         (StopPipeline("mend it"), Outlook.GONE, ""),
+        (StopPipeline("mend it"), Outlook.LEFT_OUT, ""),
     ],
-    ids=["to be mended", "passing", "given up", "gone"],
+    ids=["to be mended", "passing", "given up", "gone", "left out"],
 )
 def test_what_is_told_of_a_hold(error: Exception, let_go: Outlook | None, told: str) -> None:
     holds = Holds(Clock())

@@ -18,6 +18,7 @@ def test_nothing_of_a_batch_is_kept(spark: SparkSession) -> None:
     leaks.clear()
     topic.apply(mirror, topic.batch([create(1, 1, "a"), create(2, 2, "b")]), 0)
     topic.apply(mirror, topic.batch([update(3, 1, "c")]), 1)
+    assert topic.rows() == [(1, "c", "d"), (2, "b", "d")]
     assert all(leaks.sizes[library] > 0 for library in MAPS), f"it keeps nothing by itself any more: {leaks.sizes}"
     leaks.clear()
     assert leaks.sizes == dict.fromkeys(MAPS, 0)
