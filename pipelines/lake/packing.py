@@ -5,7 +5,7 @@ this can't do, or what is much, is left to Iceberg's own action.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -47,22 +47,15 @@ class _Part:
     deletes: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
-def pack(session: SparkSession, table: LakeTable, order: Sequence[Term], packing: Packing) -> RewriteResult | None:
-    """Pack files of the table, as it was when it was looked up, and leave no position in a file that is gone.
+def plan(session: SparkSession, table: LakeTable, order: Sequence[Term], packing: Packing) -> "Pack | None":
+    """Plan what is packed of the table, as it was when it was looked up, and read it.
 
-    Rows are sorted by ``order``, and otherwise come in the order in which they were written. One commit, which fails if
-    somebody else has deleted rows of these files meanwhile. None: nothing was done, and Iceberg's action is to do it.
-    Raises OSError.
+    Rows are sorted by ``order``, and otherwise come in the order in which they were written. None: it is to be left to
+    Iceberg's action. Raises OSError.
     """
-    snapshot, storage = table.snapshot_id, Storage.of(session)
-    if snapshot is None or any(term.transform != "identity" for term in order):
+    if table.snapshot_id is None or any(term.transform != "identity" for term in order):
         return None
-    try:
-        fields = [arrow_field(column) for column in table.columns]
-    except NoArrowType:
-        return None
-    parts = _parts(table)
-    spec = int(table.java.spec().specId())
+    parts, spec, storage = _parts(table), int(table.java.spec().specId()), Storage.of(session)
     if parts is None or any(partition.spec != spec for partition in parts):
         return None
     work = {partition: _Work.of(part, storage, packing, table.deletes_together) for partition, part in parts.items()}
@@ -70,10 +63,11 @@ def pack(session: SparkSession, table: LakeTable, order: Sequence[Term], packing
     if sum(each.bytes for each in due.values()) > packing.most:
         return None
     try:
-        done = _commit(table, snapshot, _Writing(FileWriter(table, storage), storage, fields, order), due, packing)
-    except pa.ArrowException:
+        reading = _Reading(storage, [arrow_field(column) for column in table.columns], order)
+        rows = {partition: reading.rows(each) for partition, each in due.items() if each.packed}
+        return Pack(session, table, table.snapshot_id, packing, due, rows)
+    except (NoArrowType, pa.ArrowException):
         return None
-    return replace(done, removed=done.removed + TableActions(session, table).drop_useless_deletes())
 
 
 @dataclass(frozen=True)
@@ -117,8 +111,7 @@ class _Work:
 
 
 @dataclass(frozen=True)
-class _Writing:
-    writer: FileWriter
+class _Reading:
     storage: Storage
     fields: Sequence[pa.Field]
     order: Sequence[Term]
@@ -142,39 +135,61 @@ class _Writing:
             alive = np.ones(rows.num_rows, np.bool_)
             alive[dead] = False
             rows = rows.filter(pa.array(alive))
-        return pa.table(rows.columns, schema=self.writer.schema)
+        return pa.table(rows.columns, schema=pa.schema(self.fields))
 
 
-def _commit(
-    table: LakeTable, snapshot: int, writing: _Writing, due: Mapping[Partition, _Work], packing: Packing
-) -> RewriteResult:
-    writer, added, removed = writing.writer, list[WrittenFile](), list[Any]()
-    for partition, work in due.items():
-        if work.packed:
-            rows = writing.rows(work)
-            files = max(1, round(work.bytes / packing.target))
-            size = -(-rows.num_rows // files)
-            added += [writer.data(rows.slice(at, size), partition) for at in range(0, rows.num_rows, size or 1)]
-        left = [
-            (path, int(place))
-            for path, places in work.dead.items()
-            if path in work.part.files and path not in work.packed
-            for place in places
-        ]
-        groups = {None: left} if table.deletes_together else _by_file(left)
-        added += [writer.deletes(positions, partition) for positions in groups.values() if positions]
-        removed += [writer.existing(work.part.files[path], partition) for path in work.packed]
-        removed += [writer.existing(each, partition) for each in work.part.deletes.values()]
-    writer.finish()
-    if removed:
-        rewrite = table.java.newRewrite().validateFromSnapshot(snapshot)
-        for each in removed:
-            rewrite = rewrite.deleteFile(each)
-        for file in added:
-            rewrite = rewrite.addFile(file.java)
-        rewrite.commit()
-        table.refresh()
-    return RewriteResult(len(removed), len(added), sum(work.bytes for work in due.values()))
+@dataclass(frozen=True)
+class Pack:
+    """What is packed: of each partition what is done, and the rows of its new files.
+
+    ``snapshot``: what was looked at.
+    """
+
+    session: SparkSession
+    table: LakeTable
+    snapshot: int
+    packing: Packing
+    due: Mapping[Partition, _Work]
+    rows: Mapping[Partition, pa.Table]
+
+    def commit(self) -> RewriteResult:
+        """Write the new files and commit them, and leave no position in a file that is gone.
+
+        Fails if somebody else has deleted rows of the packed files meanwhile. Raises OSError.
+        """
+        table, writer, added, removed = self.table, FileWriter(self.table, Storage.of(self.session)), [], []
+        for partition, work in self.due.items():
+            added += self._data(writer, partition, work)
+            added += self._deletes(writer, partition, work)
+            removed += [writer.existing(work.part.files[path], partition) for path in work.packed]
+            removed += [writer.existing(each, partition) for each in work.part.deletes.values()]
+        writer.finish()
+        if removed:
+            rewrite = table.java.newRewrite().validateFromSnapshot(self.snapshot)
+            for each in removed:
+                rewrite = rewrite.deleteFile(each)
+            for file in added:
+                rewrite = rewrite.addFile(file.java)
+            rewrite.commit()
+            table.refresh()
+        useless = TableActions(self.session, table).drop_useless_deletes()
+        return RewriteResult(len(removed) + useless, len(added), sum(work.bytes for work in self.due.values()))
+
+    def _data(self, writer: FileWriter, partition: Partition, work: _Work) -> list[WrittenFile]:
+        rows = self.rows.get(partition)
+        if rows is None or not rows.num_rows:
+            return []
+        size = -(-rows.num_rows // max(1, round(work.bytes / self.packing.target)))
+        return [writer.data(rows.slice(at, size), partition) for at in range(0, rows.num_rows, size)]
+
+    def _deletes(self, writer: FileWriter, partition: Partition, work: _Work) -> list[WrittenFile]:
+        """Write the positions anew that are in files which stay."""
+        left: dict[str | None, list[tuple[str, int]]] = {}
+        for path, places in work.dead.items():
+            if path in work.part.files and path not in work.packed:
+                group = None if self.table.deletes_together else path
+                left.setdefault(group, []).extend((path, int(place)) for place in places)
+        return [writer.deletes(positions, partition) for positions in left.values()]
 
 
 def _parts(table: LakeTable) -> dict[Partition, _Part] | None:
@@ -195,13 +210,6 @@ def _parts(table: LakeTable) -> dict[Partition, _Part] | None:
 
 def _partition(file: Mapping[str, Any]) -> Partition:
     return Partition(int(file["spec-id"]), tuple(file.get("partition", ())))
-
-
-def _by_file(positions: Sequence[tuple[str, int]]) -> dict[str | None, list[tuple[str, int]]]:
-    found: dict[str | None, list[tuple[str, int]]] = {}
-    for path, place in positions:
-        found.setdefault(path, []).append((path, place))
-    return found
 
 
 def _sortable(column: pa.ChunkedArray) -> pa.Array:

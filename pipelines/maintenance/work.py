@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from pyspark.sql import SparkSession
 
 from pipelines.failpoints import failpoint
-from pipelines.lake import file_deletion
+from pipelines.lake import file_deletion, packing
 from pipelines.lake.actions import RewriteResult, TableActions
-from pipelines.lake.packing import Packing, pack
 from pipelines.lake.properties import BY_FILE, BY_PARTITION, DELETE_GRANULARITY, PURGED, READING
 from pipelines.lake.refs import put_tag, remove_other_refs
 from pipelines.lake.table import LakeTable
@@ -80,11 +79,12 @@ def compact(
     }  # fmt: skip
     if extra is None:
         most = PACKED_BYTES if piece is None else min(piece, PACKED_BYTES)
-        packing = Packing(small, int(str(options["min-input-files"])), policy.delete_share, target, most)
-        failpoint("before-compaction")
-        if (packed := pack(session, table, order, packing)) is not None:
+        wanted = packing.Packing(small, int(str(options["min-input-files"])), policy.delete_share, target, most)
+        if (pack := packing.plan(session, table, order, wanted)) is not None:
+            failpoint("before-compaction")
+            done = _task_result(pack.commit())
             failpoint("after-compaction")
-            return _task_result(packed)
+            return done
     actions = TableActions(session, table)
     together = table.deletes_together and table.snapshot_id is not None
     hidden = together and any(part.delete_share > policy.delete_share for part in found.partitions or (found,))

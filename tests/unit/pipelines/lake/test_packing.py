@@ -1,14 +1,15 @@
 """Small files are packed without Spark: the rows stay, files go, and no position is left in a file that is gone."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
+from pipelines.lake.actions import RewriteResult
 from pipelines.lake.catalog import Lake
-from pipelines.lake.packing import Packing, pack
+from pipelines.lake.packing import Packing, plan
 from pipelines.lake.table import LakeTable
 from pipelines.specs.layout import Term
 
@@ -38,6 +39,11 @@ def counts(table: LakeTable) -> tuple[int, int, int]:
     table.refresh()
     total = {name: int(table.summary[f"total-{name}"]) for name in ("data-files", "delete-files", "position-deletes")}
     return total["data-files"], total["delete-files"], total["position-deletes"]
+
+
+def pack(spark: SparkSession, table: LakeTable, order: Sequence[Term], packing: Packing) -> RewriteResult | None:
+    planned = plan(spark, table, order, packing)
+    return planned and planned.commit()
 
 
 def rows(spark: SparkSession, table: LakeTable) -> list[str]:
