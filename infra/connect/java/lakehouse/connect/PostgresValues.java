@@ -6,9 +6,12 @@ import io.debezium.spi.converter.RelationalColumn;
 import io.debezium.time.Date;
 import io.debezium.time.Interval;
 import io.debezium.time.MicroTime;
+import io.debezium.time.MicroTimestamp;
+import io.debezium.time.ZonedTimestamp;
 import java.math.BigDecimal;
 import java.math.MathContext;
 import java.sql.SQLException;
+import java.time.Instant;
 import java.time.LocalDate;
 import java.util.ArrayList;
 import java.util.Calendar;
@@ -18,6 +21,7 @@ import java.util.Locale;
 import java.util.Properties;
 import java.util.Set;
 import java.util.function.Function;
+import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 import org.apache.kafka.connect.data.Schema;
@@ -27,9 +31,10 @@ import org.postgresql.util.PGInterval;
 import org.postgresql.util.PGobject;
 
 /**
- * Values that Debezium (3.7) alters, leaves out, or has as records: dates before Christ when they are read again, dates
- * and the end of a day in arrays, vectors of system catalogs, geometric types, and arrays of types that it doesn't know. In the form that
- * alone-standing values of the type have, and otherwise as PostgreSQL prints them. See infra/decisions/064.
+ * Values that Debezium (3.7) alters, leaves out, or has as records: dates before Christ when they are read again, dates,
+ * timestamps and the end of a day in arrays, vectors of system catalogs, geometric types, and arrays of types that it
+ * doesn't know. In the form that alone-standing values of the type have, and otherwise as PostgreSQL prints them. See
+ * infra/decisions/064.
  *
  * <p>Setting {@code placeholder}: what stands for a value that PostgreSQL left out of the log.
  */
@@ -37,6 +42,8 @@ public final class PostgresValues implements CustomConverter<SchemaBuilder, Rela
     private static final int DATE = 1082;
     private static final int DATES = 1182;
     private static final int TIMES = 1183;
+    private static final int TIMESTAMPS = 1115;
+    private static final int TIMESTAMPTZS = 1185;
     private static final int INT2VECTOR = 22;
     private static final int OIDVECTOR = 30;
     private static final int BOXES = 1020;
@@ -45,13 +52,15 @@ public final class PostgresValues implements CustomConverter<SchemaBuilder, Rela
     // point, lseg, path, box, polygon, line, circle
     private static final Set<Integer> GEOMETRIC = Set.of(600, 601, 602, 603, 604, 628, 718);
     // Arrays that Debezium reads as they are: bool, bytea, "char", int2, int4, text, bpchar, varchar, int8, float4,
-    // float8, oid, macaddr, inet, cidr, timestamp, timestamptz, timetz, uuid, json, jsonb, macaddr8, ranges.
+    // float8, oid, macaddr, inet, cidr, timetz, uuid, json, jsonb, macaddr8, ranges.
     private static final Set<Integer> READ_RIGHT = Set.of(
-            1000, 1001, 1002, 1005, 1007, 1009, 1014, 1015, 1016, 1021, 1022, 1028, 1040, 1041, 651, 1115, 1185,
-            1270, 2951, 199, 3807, 775, 3905, 3907, 3909, 3911, 3913, 3927);
+            1000, 1001, 1002, 1005, 1007, 1009, 1014, 1015, 1016, 1021, 1022, 1028, 1040, 1041, 651, 1270,
+             2951, 199, 3807, 775, 3905, 3907, 3909, 3911, 3913, 3927);
     // Arrays of extensions' types that have forms of their own.
     private static final Set<String> OWN_FORM = Set.of("_hstore", "_geometry", "_geography");
     private static final Pattern NUMBER = Pattern.compile("-?(?:\\d[\\d.]*(?:E-?\\d+)?|Infinity)|NaN");
+    // What follows the time of day: "+05:30", and after it perhaps " BC", which stays.
+    private static final Pattern OFFSET = Pattern.compile("([+-])(\\d+(?::\\d+){0,2})(?=$| BC$)");
     private static final int DIGITS = 17;
     private static final int PLAIN_BELOW = 15;
     private static final int PLAIN_ABOVE = -5;
@@ -76,6 +85,14 @@ public final class PostgresValues implements CustomConverter<SchemaBuilder, Rela
             SchemaBuilder times = SchemaBuilder.array(MicroTime.builder().optional().build());
             register(column, registration, times, List.of(),
                     value -> list(value, ',', PostgresValues::microseconds, character -> (long) character));
+        } else if (type == TIMESTAMPS) {
+            SchemaBuilder moments = SchemaBuilder.array(MicroTimestamp.builder().optional().build());
+            register(column, registration, moments, List.of(),
+                    value -> list(value, ',', PostgresValues::epochMicroseconds, character -> (long) character));
+        } else if (type == TIMESTAMPTZS) {
+            SchemaBuilder moments = SchemaBuilder.array(ZonedTimestamp.builder().optional().build());
+            register(column, registration, moments, List.of(),
+                    value -> list(value, ',', PostgresValues::instant, null));
         } else if (type == INT2VECTOR) {
             register(column, registration, SchemaBuilder.array(Schema.OPTIONAL_INT16_SCHEMA), List.of(),
                     value -> vector(value, Short::valueOf));
@@ -143,6 +160,37 @@ public final class PostgresValues implements CustomConverter<SchemaBuilder, Rela
         boolean beforeChrist = parts.get(Calendar.ERA) == GregorianCalendar.BC;
         int month = parts.get(Calendar.MONTH) + 1;
         return inRange(date(beforeChrist, parts.get(Calendar.YEAR), month, parts.get(Calendar.DAY_OF_MONTH)));
+    }
+
+    /** Microseconds since 1970, at whatever place. What is beyond the type stands for infinity. */
+    private static Long epochMicroseconds(String text) {
+        if (text.endsWith("infinity")) {
+            return text.startsWith("-") ? Long.MIN_VALUE : Long.MAX_VALUE;
+        }
+        try {
+            return Math.addExact(
+                    Math.multiplyExact(epochDay(text.replaceFirst(" \\S+", "")).longValue(), 86_400_000_000L),
+                    microseconds(text.split(" ")[1]));
+        } catch (ArithmeticException beyond) {
+            return Long.MAX_VALUE;
+        }
+    }
+
+    /** A moment in the form of ISO 8601, at UTC; infinity as it is. */
+    private static String instant(String text) {
+        Matcher offset = OFFSET.matcher(text);
+        if (!offset.find()) {
+            return text;
+        }
+        String[] parts = offset.group(2).split(":");
+        long seconds = Long.parseLong(parts[0]) * 3600;
+        seconds += parts.length > 1 ? Long.parseLong(parts[1]) * 60 : 0;
+        seconds += parts.length > 2 ? Long.parseLong(parts[2]) : 0;
+        long ahead = offset.group(1).equals("-") ? -seconds : seconds;
+        long there = epochMicroseconds(offset.replaceFirst(""));
+        long micros = there - ahead * 1_000_000;
+        return Instant.ofEpochSecond(Math.floorDiv(micros, 1_000_000L), Math.floorMod(micros, 1_000_000L) * 1_000)
+                .toString();
     }
 
     private static long date(boolean beforeChrist, int year, int month, int day) {
