@@ -279,7 +279,9 @@ UNTOLD: dict[str, tuple[str, set[tuple[str, str, str]]]] = {
     "an attribute dropped": ("ALTER TYPE spot DROP ATTRIBUTE y", {("t", "rows", NEW_TYPE)}),
     "an attribute renamed": ("ALTER TYPE spot RENAME ATTRIBUTE y TO z", set()),
     "a domain's check": ("ALTER DOMAIN states ADD CHECK (cardinality(VALUE) < 9)", set()),
-    "a domain renamed": ("ALTER DOMAIN states RENAME TO situations", set()),
+    # A column has another declared type then, of which it isn't known that its values read the same.
+    "a domain renamed":
+        ("ALTER DOMAIN states RENAME TO situations", {("t", "rows", "its columns were changed")}),
     "a domain's default": ("ALTER DOMAIN states SET DEFAULT '{new}'", set()),
     "a restore":
         ("ALTER TABLE t DISABLE TRIGGER ALL; INSERT INTO t VALUES (9); ALTER TABLE t ENABLE TRIGGER ALL", set()),
