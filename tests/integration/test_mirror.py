@@ -524,12 +524,12 @@ def test_a_held_table_that_is_dropped_or_given_up_is_let_go_of(stack: Stack) -> 
     wait_until(lambda: not held().keys() & {"shop.public.gone", "shop.public.gone_everywhere"})
     stack.lakehouse("resync", "uncatalogued")
     wait_until(lambda: held().keys() == {"shop.public.given_up"})
-    stack.assert_equal("uncatalogued")
     because = ("--because", "it isn't read by anybody")
     assert "isn't held" in stack.lakehouse("table", "give-up", "shop.public.gone", *because, ok=(2,))["error"]
     stack.lakehouse("table", "give-up", "shop.public.given_up", *because)
     wait_until(lambda: held()["shop.public.given_up"].startswith("given up: "))
     assert stack.lakehouse("wait")["held"] == {}
+    stack.assert_equal("uncatalogued")
     # They can be told apart after a restart, too, which nobody has told of either.
     stack.make("kill", "s=mirror")
     stack.sql("INSERT INTO given_up (note) VALUES ('new')")
