@@ -14,6 +14,8 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     folder = tmp_path_factory.mktemp("lakehouse")
     running = Stack(Path(folder), "process")
     running.proxies = DEAD_PROXY
+    # Numbers have other digits there.
+    running.server_java_options += " -Duser.language=ar -Duser.country=EG"
     running.prepare()
     try:
         running.up()

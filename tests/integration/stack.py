@@ -207,8 +207,7 @@ class Stack:
     """
 
     # Servers that live for some minutes, and whose load is small.
-    # Numbers have other digits there.
-    server_java_options = f"{QUICK_COMPILER} -Duser.language=ar -Duser.country=EG"
+    server_java_options = QUICK_COMPILER
     publish_seconds: float = WAIT_SECONDS
     # The environment's, for all that is started.
     proxies: Mapping[str, str] = MappingProxyType({})
