@@ -40,6 +40,11 @@ class Partition:
     spec: int
     values: tuple[Any, ...]
 
+    @classmethod
+    def of(cls, file: Mapping[str, Any]) -> "Partition":
+        """Return the partition of a file in Iceberg's JSON form."""
+        return cls(int(file["spec-id"]), tuple(file.get("partition", ())))
+
 
 @dataclass(frozen=True)
 class WrittenFile:
@@ -83,9 +88,9 @@ class FileWriter:
         builder = self._iceberg.FileMetadata.deleteFileBuilder(self._unpartitioned).ofPositionDeletes()
         return self._file(builder, location, data, self._position_metrics, partition, {})
 
-    def existing(self, file: Mapping[str, Any], partition: Partition) -> Any:
+    def existing(self, file: Mapping[str, Any]) -> Any:
         """Return what Iceberg calls a file that the table has, from its JSON form."""
-        return self._parsed(file, partition)
+        return self._parsed(file, Partition.of(file))
 
     def finish(self) -> None:
         """Wait until everything is written. Raises OSError."""

@@ -109,8 +109,7 @@ def live_file(file: Mapping[str, Any]) -> LiveFile | None:
         return None
     lower, upper = (_by_id(file.get(f"{side}-bounds", {"keys": [], "values": []})) for side in ("lower", "upper"))
     bounds = {identifier: (lower[identifier], upper[identifier]) for identifier in lower.keys() & upper.keys()}
-    partition = Partition(int(file["spec-id"]), tuple(file.get("partition", ())))
-    return LiveFile(file["file-path"], partition, int(file["record-count"]), bounds)
+    return LiveFile(file["file-path"], Partition.of(file), int(file["record-count"]), bounds)
 
 
 def _by_id(entries: Mapping[str, Any]) -> dict[int, bytes]:

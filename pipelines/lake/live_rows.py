@@ -5,7 +5,7 @@ as it lives. Only which files live changes, and which of their rows are deleted;
 somebody else has committed to it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from pipelines.lake.arrow_schema import NoArrowType, arrow_field, as_fields, fie
 from pipelines.lake.file_rows import Budget, FileRows, FoundRow, LiveFile, found_rows, live_file, may_hold
 from pipelines.lake.key_hashes import hash_keys
 from pipelines.lake.storage import Storage
+from pipelines.lake.stored_files import by_position, read_positions, read_rows
 from pipelines.lake.table import LakeTable
 
 LOG_POSITION, OPERATION = "_lsn", "_op"
@@ -163,29 +164,11 @@ class LiveRows:
             self._budget.give_back(len(self._rows.pop(location).places))
 
     def _file_rows(self, file: LiveFile, fields: Sequence[pa.Field]) -> FileRows | None:
-        with self._storage.open(file.location) as source:
-            parquet = pq.ParquetFile(source)
-            names = field_ids(parquet.schema_arrow)
-            rows = as_fields(parquet.read(columns=stored_names(names, fields)), names, fields)
+        rows = read_rows(self._storage, file.location, fields)
         keys = rows.drop_columns([LOG_POSITION, OPERATION])
         if any(keys[name].null_count for name in keys.column_names) or rows.num_rows != file.records:
             return None
         return FileRows.of(keys, rows[LOG_POSITION], rows[OPERATION])
-
-
-def read_positions(storage: Storage, location: str) -> dict[str, npt.NDArray[np.int64]]:
-    """Return what a file of deletes says: data file to the places of its deleted rows. Raises OSError."""
-    with storage.open(location) as source:
-        rows = pq.read_table(source, columns=["file_path", "pos"])
-    # Sorted by the file, so each has one run.
-    paths = one_array(rows["file_path"].combine_chunks().dictionary_encode())
-    codes, places = paths.indices.to_numpy(), rows["pos"].to_numpy()
-    return {path: places[codes == code] for code, path in enumerate(paths.dictionary.to_pylist())}
-
-
-def by_position(file: Mapping[str, Any]) -> bool:
-    """Return whether a file of deletes, in Iceberg's JSON form, has positions, and can be read here."""
-    return bool(file["content"] == "position-deletes" and file["file-format"] == "parquet")
 
 
 def _bounds(table: LakeTable, keys: pa.Table) -> dict[int, tuple[int, int]]:

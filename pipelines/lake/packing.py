@@ -12,14 +12,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from pipelines.lake.actions import RewriteResult, TableActions
-from pipelines.lake.arrow_schema import NoArrowType, arrow_field, as_fields, field_ids, one_array, stored_names
+from pipelines.lake.arrow_schema import NoArrowType, arrow_field, one_array
 from pipelines.lake.data_files import FileWriter, Partition, WrittenFile
-from pipelines.lake.live_rows import by_position, read_positions
 from pipelines.lake.storage import Storage
+from pipelines.lake.stored_files import by_position, read_positions, read_rows
 from pipelines.lake.table import LakeTable
 from pipelines.specs.layout import Term
 
@@ -55,6 +54,10 @@ def plan(session: SparkSession, table: LakeTable, order: Sequence[Term], packing
     """
     if table.snapshot_id is None or any(term.transform != "identity" for term in order):
         return None
+    try:
+        fields = [arrow_field(column) for column in table.columns]
+    except NoArrowType:
+        return None
     parts, spec, storage = _parts(table), int(table.java.spec().specId()), Storage.of(session)
     if parts is None or any(partition.spec != spec for partition in parts):
         return None
@@ -63,10 +66,10 @@ def plan(session: SparkSession, table: LakeTable, order: Sequence[Term], packing
     if sum(each.bytes for each in due.values()) > packing.most:
         return None
     try:
-        reading = _Reading(storage, [arrow_field(column) for column in table.columns], order)
+        reading = _Reading(storage, fields, order)
         rows = {partition: reading.rows(each) for partition, each in due.items() if each.packed}
         return Pack(session, table, table.snapshot_id, packing, due, rows)
-    except (NoArrowType, pa.ArrowException):
+    except pa.ArrowException:
         return None
 
 
@@ -87,14 +90,14 @@ class _Work:
             for path, places in read_positions(storage, location).items():
                 dead.setdefault(path, []).append(places)
         gone = {path: np.unique(np.concatenate(places)) for path, places in dead.items()}
-        small = [path for path, file in part.files.items() if file["file-size-in-bytes"] < packing.small]
+        small = {path for path, file in part.files.items() if file["file-size-in-bytes"] < packing.small}
         emptied = {
             path
             for path, file in part.files.items()
             if len(gone.get(path, ())) > packing.share * file["record-count"]
         }  # fmt: skip
-        many = len(small) >= packing.fewest or (emptied and len(emptied | set(small)) > 1)
-        chosen = emptied | set(small if many else ())
+        # With what is rewritten anyway the small ones go, however few.
+        chosen = emptied | small if emptied or len(small) >= packing.fewest else set()
         several = len(part.deletes) > 1 if together else any(len(places) > 1 for places in dead.values())
         useless = several or not gone.keys() <= part.files.keys()
         return cls(part, tuple(path for path in part.files if path in chosen), gone, useless)
@@ -127,10 +130,7 @@ class _Reading:
         return rows.take(pc.sort_indices(by, sort_keys=keys))
 
     def _live(self, path: str, dead: npt.NDArray[np.int64] | None) -> pa.Table:
-        with self.storage.open(path) as source:
-            parquet = pq.ParquetFile(source)
-            names = field_ids(parquet.schema_arrow)
-            rows = as_fields(parquet.read(columns=stored_names(names, self.fields)), names, self.fields)
+        rows = read_rows(self.storage, path, self.fields)
         if dead is not None:
             alive = np.ones(rows.num_rows, np.bool_)
             alive[dead] = False
@@ -161,8 +161,8 @@ class Pack:
         for partition, work in self.due.items():
             added += self._data(writer, partition, work)
             added += self._deletes(writer, partition, work)
-            removed += [writer.existing(work.part.files[path], partition) for path in work.packed]
-            removed += [writer.existing(each, partition) for each in work.part.deletes.values()]
+            removed += [writer.existing(work.part.files[path]) for path in work.packed]
+            removed += [writer.existing(each) for each in work.part.deletes.values()]
         writer.finish()
         if removed:
             rewrite = table.java.newRewrite().validateFromSnapshot(self.snapshot)
@@ -199,17 +199,13 @@ def _parts(table: LakeTable) -> dict[Partition, _Part] | None:
         file, deletes = task["data-file"], task["delete-files"]
         if file["file-format"] != "parquet" or not all(map(by_position, deletes)):
             return None
-        part = parts.setdefault(_partition(file), _Part())
+        part = parts.setdefault(Partition.of(file), _Part())
         part.files[file["file-path"]] = file
         for each in deletes:
-            if _partition(each) != _partition(file):
+            if Partition.of(each) != Partition.of(file):
                 return None
             part.deletes[each["file-path"]] = each
     return parts
-
-
-def _partition(file: Mapping[str, Any]) -> Partition:
-    return Partition(int(file["spec-id"]), tuple(file.get("partition", ())))
 
 
 def _sortable(column: pa.ChunkedArray) -> pa.Array:

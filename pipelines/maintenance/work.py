@@ -66,12 +66,13 @@ def compact(
         table.refresh()
     target = found.target_bytes(policy.target_file_mib * MIB)
     small = target // 2
+    # Of a table with partitions those that need it are packed, not each that has a second file.
+    fewest = max(2, policy.files // 2) if found.partitions else 2
     options = {
         "target-file-size-bytes": target, "min-file-size-bytes": small,
         # A file that is larger than it need be costs no reader anything; to split it costs much.
         "max-file-size-bytes": 2 * policy.target_file_mib * MIB,
-        # Of a table with partitions those that need it, not each that has a second file.
-        "min-input-files": max(2, policy.files // 2) if found.partitions else 2,
+        "min-input-files": fewest,
         "max-file-group-size-bytes": GROUP_BYTES,
         # Nothing else writes meanwhile, and there are no equality deletes, which a file's age would matter to.
         "use-starting-sequence-number": "false",
@@ -79,7 +80,7 @@ def compact(
     }  # fmt: skip
     if extra is None:
         most = PACKED_BYTES if piece is None else min(piece, PACKED_BYTES)
-        wanted = packing.Packing(small, int(str(options["min-input-files"])), policy.delete_share, target, most)
+        wanted = packing.Packing(small, fewest, policy.delete_share, target, most)
         if (pack := packing.plan(session, table, order, wanted)) is not None:
             failpoint("before-compaction")
             done = _task_result(pack.commit())
@@ -101,7 +102,7 @@ def compact(
     if hidden:
         return done + lay_out_deletes(session, table)
     if together:
-        done += _task_result(actions.rewrite_position_deletes({"min-input-files": options["min-input-files"]}))
+        done += _task_result(actions.rewrite_position_deletes({"min-input-files": fewest}))
     return done
 
 

@@ -66,31 +66,21 @@ class Case:
 
 
 MORE = "INSERT INTO {0} SELECT id, cast(id AS string) FROM range(10, 12)"
+SMALL_FILES = Packing(small=20_000, fewest=2, share=0.5, target=1 << 20, most=1 << 25)
+BESIDE_A_LARGE_FILE = (
+    "INSERT INTO {0} SELECT /*+ COALESCE(1) */ id, sha2(cast(id AS string), 512) FROM range(100, 2100)",
+    MORE,
+    "DELETE FROM {0} WHERE id IN (3, 11, 100)",
+    "DELETE FROM {0} WHERE id IN (200, 300)",
+)
 CASES = {
     "two files": Case((MORE,), (1, 0, 0)),
     "rows are deleted": Case((MORE, "DELETE FROM {0} WHERE id IN (3, 11)"), (1, 0, 0)),
     "rows are deleted, by file": Case((MORE, "DELETE FROM {0} WHERE id IN (3, 11)"), (1, 0, 0), granularity="file"),
     "all rows are deleted": Case(("DELETE FROM {0} WHERE id < 10 AND v <> 'x'", MORE, MORE), (1, 0, 0)),
-    "a large file is left, with its deletes": Case(
-        (
-            "INSERT INTO {0} SELECT /*+ COALESCE(1) */ id, sha2(cast(id AS string), 512) FROM range(100, 2100)",
-            MORE,
-            "DELETE FROM {0} WHERE id IN (3, 11, 100)",
-            "DELETE FROM {0} WHERE id IN (200, 300)",
-        ),
-        (2, 1, 3),
-        packing=Packing(small=20_000, fewest=2, share=0.5, target=1 << 20, most=1 << 25),
-    ),
+    "a large file is left, with its deletes": Case(BESIDE_A_LARGE_FILE, (2, 1, 3), packing=SMALL_FILES),
     "a large file is left, with its deletes by file": Case(
-        (
-            "INSERT INTO {0} SELECT /*+ COALESCE(1) */ id, sha2(cast(id AS string), 512) FROM range(100, 2100)",
-            MORE,
-            "DELETE FROM {0} WHERE id IN (3, 11, 100)",
-            "DELETE FROM {0} WHERE id IN (200, 300)",
-        ),
-        (2, 1, 3),
-        packing=Packing(small=20_000, fewest=2, share=0.5, target=1 << 20, most=1 << 25),
-        granularity="file",
+        BESIDE_A_LARGE_FILE, (2, 1, 3), packing=SMALL_FILES, granularity="file"
     ),
     "a column has another name, another type and one is new": Case(
         (

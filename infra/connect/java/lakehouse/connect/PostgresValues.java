@@ -31,10 +31,10 @@ import org.postgresql.util.PGInterval;
 import org.postgresql.util.PGobject;
 
 /**
- * Values that Debezium (3.7) alters, leaves out, or has as records: dates before Christ when they are read again, dates,
- * timestamps and the end of a day in arrays, vectors of system catalogs, geometric types, and arrays of types that it
- * doesn't know. In the form that alone-standing values of the type have, and otherwise as PostgreSQL prints them. See
- * infra/decisions/064.
+ * Values that Debezium (3.7) alters, leaves out, or has as records: dates before Christ when they are read again,
+ * dates, timestamps and the end of a day in arrays, vectors of system catalogs, geometric types, and arrays of types
+ * that it doesn't know. In the form that alone-standing values of the type have, and otherwise as PostgreSQL prints
+ * them. See infra/decisions/064.
  *
  * <p>Setting {@code placeholder}: what stands for a value that PostgreSQL left out of the log.
  */
@@ -256,7 +256,8 @@ public final class PostgresValues implements CustomConverter<SchemaBuilder, Rela
         String digits = shortest.unscaledValue().abs().toString();
         String fraction = digits.length() > 1 ? "." + digits.substring(1) : "";
         String sign = (value < 0 ? "-" : "");
-        return sign + digits.charAt(0) + fraction + String.format(Locale.ROOT, "e%s%02d", exponent < 0 ? "-" : "+", Math.abs(exponent));
+        String power = String.format(Locale.ROOT, "e%s%02d", exponent < 0 ? "-" : "+", Math.abs(exponent));
+        return sign + digits.charAt(0) + fraction + power;
     }
 
     private Object vector(Object value, Function<String, Object> element) {

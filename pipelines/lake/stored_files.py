@@ -1,0 +1,35 @@
+"""Read what the table's files hold, whole: rows by field ids, and positions of deleted rows."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pipelines.lake.arrow_schema import as_fields, field_ids, one_array, stored_names
+from pipelines.lake.storage import Storage
+
+
+def read_rows(storage: Storage, location: str, fields: Sequence[pa.Field]) -> pa.Table:
+    """Return a data file's rows, deleted ones too, in the columns and types that the table has now. Raises OSError."""
+    with storage.open(location) as source:
+        parquet = pq.ParquetFile(source)
+        names = field_ids(parquet.schema_arrow)
+        return as_fields(parquet.read(columns=stored_names(names, fields)), names, fields)
+
+
+def read_positions(storage: Storage, location: str) -> dict[str, npt.NDArray[np.int64]]:
+    """Return what a file of deletes says: data file to the places of its deleted rows. Raises OSError."""
+    with storage.open(location) as source:
+        rows = pq.read_table(source, columns=["file_path", "pos"])
+    # Sorted by the file, so each has one run.
+    paths = one_array(rows["file_path"].combine_chunks().dictionary_encode())
+    codes, places = paths.indices.to_numpy(), rows["pos"].to_numpy()
+    return {path: places[codes == code] for code, path in enumerate(paths.dictionary.to_pylist())}
+
+
+def by_position(file: Mapping[str, Any]) -> bool:
+    """Return whether a file of deletes, in Iceberg's JSON form, has positions, and can be read here."""
+    return bool(file["content"] == "position-deletes" and file["file-format"] == "parquet")
