@@ -25,6 +25,24 @@ from quality.contract import Column, Contract
 from quality.protection import Protection
 
 
+class Description:
+    """What a table's contract says, written once and whenever the table's columns change. See :func:`describe`."""
+
+    def __init__(self, contract: Contract | None) -> None:
+        self._contract = contract
+        self._written: tuple[str, int] | None = None
+
+    def is_written(self, table: LakeTable) -> bool:
+        """Return whether the table, with the columns that it has now, has been given its description."""
+        return self._written == table.identity
+
+    def write(self, table: LakeTable) -> list[str]:
+        """Describe ``table`` unless that is done, and return what was changed."""
+        changed = [] if self.is_written(table) else describe(table, self._contract)
+        self._written = table.identity
+        return changed
+
+
 def describe(table: LakeTable, contract: Contract | None) -> list[str]:
     """Write what ``contract`` says into the table's metadata, in one commit, and return what was changed.
 

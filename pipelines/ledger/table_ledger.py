@@ -70,6 +70,12 @@ class TableLedger:
         """Return whether ``ranges`` are what comes next, all of them."""
         return self.reached.pending(ranges) == ranges and not self.reached.skipped(ranges)
 
+    def goes_on(self, planned: Ranges) -> bool:
+        """Return whether ``planned`` has the partitions that the ledger has, or is all that there ever was."""
+        if not self.known.positions:
+            return all(start == 0 for start, _ in planned.values())
+        return len(planned) == self.known.partitions
+
     def read_through(self, ranges: Ranges) -> None:
         """Note that everything in ``ranges`` has been read."""
         self._read.update(self.reached.after(ranges).positions)

@@ -179,14 +179,14 @@ class BatchMirror:
         if decided:
             return set()
         free = {t: by for t, by in taken.items() if t not in self._audited}
-        # Of those that are met for the first time it is known once they are opened; one that isn't made yet never is.
+        # Of those that are met for the first time it is known once they are opened.
         few = {t for t in free.keys() - self._tables.keys() if offset_count(free[t]) <= self._limits.plain_offsets}
-        new = {t for t in few if self._is_there(t)}
+        new = {t for t in few if self._opens_plainly(t, free[t])}
         return new | {t for t in free.keys() & self._tables.keys() - told_of if self._tables[t].is_plain(free[t])}
 
-    def _is_there(self, topic: str) -> bool:
+    def _opens_plainly(self, topic: str, planned: Ranges) -> bool:
         with self._sessions.lend() as session:
-            return self._mirror_of(topic).is_there(session)
+            return self._mirror_of(topic).opens_plainly(planned, session)
 
     def _able_to_wait(self, pending: Iterable[str]) -> dict[str, Positions]:
         """Return the tables for which something has come that can do without it for another batch: how far they are."""

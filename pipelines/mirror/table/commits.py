@@ -115,17 +115,28 @@ class Commits:
             self.prepared.learn(replace(resolved, batch=batch))
         return None
 
-    def foresee(self, batch: TopicBatch) -> None:
-        """Find out what the table shall have for records by the topic's newest schemas, before there are any."""
+    def foresee(self, batch: TopicBatch, make: bool) -> LakeTable | None:
+        """Find out what the table shall have for records by the topic's newest schemas, before there are any.
+
+        ``make``: a table that isn't there is made so. Returns the table that was made.
+        """
+        table = self._ledger.table
+        if table is None and not make:
+            return None
         profile = self._topic.source.newest_schemas(self._topic.name)
         schemas = self._topic.schemas(profile) if profile is not None else None
         if profile is None or schemas is None or schemas.shape is None:
-            return
+            return None
         # What can't be followed is told when a record needs it.
         with suppress(StopPipeline):
             resolved = self._resolve(replace(batch, profile=profile), schemas, schemas.shape)
-            if isinstance(resolved, ResolvedBatch):
+            if isinstance(resolved, ResolvedBatch) and resolved.keys:
+                if table is None:
+                    with batch.outcome.stage("evolve"):
+                        self._ledger.table = self._create(resolved)
+                        self._apply_layout(self._ledger.table, batch.outcome, again=True)
                 self.prepared.learn(resolved)
+        return self._ledger.table if table is None else None
 
     def _resolve(self, batch: TopicBatch, schemas: Schemas, shape: TableShape) -> ResolvedBatch | SchemaNews:
         """Find out which columns and which key the table shall have for these records."""

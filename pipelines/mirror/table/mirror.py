@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from pipelines.changes.topic_batch import TopicBatch, TopicOutcome
 from pipelines.evolve.applied import applied_schema
 from pipelines.evolve.backfill import backfill
-from pipelines.evolve.describe import describe
+from pipelines.evolve.describe import Description
 from pipelines.evolve.fit import check_frozen, fit_columns
 from pipelines.evolve.key_change import has_news
 from pipelines.evolve.reprotect import Reprotection
@@ -56,8 +56,7 @@ class TableMirror:
         self._commits = Commits(topic, rules, letters, waiting, self._ledger, self._protected)
         # The topic's, as it was when the batch began.
         self._resync: Resync | None = None
-        # The schema of the table that has the contract's words.
-        self._described: tuple[str, int] | None = None
+        self._description = Description(rules.contract)
         self._stale = False  # Something else than the ledger may have committed to the table: upkeep, or a MERGE.
 
     @property
@@ -158,9 +157,17 @@ class TableMirror:
         if self._rules.budget is not None and self._rules.audit is None:
             self._commits.prepared.warm(session)
 
-    def is_there(self, session: SparkSession) -> bool:
-        """Return whether the lake has the table now."""
-        return Lake(session).table(self._ledger.namespace, self._ledger.name) is not None
+    def opens_plainly(self, planned: Ranges, session: SparkSession) -> bool:
+        """Return whether the table is there, or can be made before a record of it is looked at.
+
+        ``planned``: the batch's offset range of every partition, the first that this process meets.
+        """
+        is_there = Lake(session).table(self._ledger.namespace, self._ledger.name) is not None
+        return is_there or (self._can_be_made and all(start == 0 for start, _ in planned.values()))
+
+    @property
+    def _can_be_made(self) -> bool:
+        return self._rules.audit is None and self._topic.has_one_version()
 
     @property
     def is_open(self) -> bool:
@@ -170,12 +177,12 @@ class TableMirror:
     def open(self, nothing: TopicBatch, schema_changed: bool) -> None:
         """Look at the table, and do whatever comes before its next record: what a new process begins with.
 
-        ``nothing``: a batch without records and offsets. ``schema_changed``: as for :meth:`mirror`, which says what is
-        raised.
+        A table that isn't there is made, if the schema log has had the same columns of it ever since. ``nothing``: a
+        batch without records and offsets. ``schema_changed``: as for :meth:`mirror`, which says what is raised.
         """
         self.mirror(nothing, schema_changed)
-        if self.is_open:
-            self._commits.foresee(nothing)
+        made = self._commits.foresee(nothing, self._can_be_made)
+        nothing.outcome.described += self._description.write(made) if made is not None else []
 
     def is_plain(self, planned: Ranges) -> bool:
         """Return whether what is next of the topic may be brought by :meth:`mirror_plainly`, as far as is known."""
@@ -185,10 +192,9 @@ class TableMirror:
             self._rules.budget is not None
             and self._rules.audit is None
             and ledger.table is not None
-            and bool(ledger.known.positions)
-            and len(planned) == ledger.known.partitions
+            and ledger.goes_on(planned)
             and (resync is None or (ledger.known.resync == resync.id and ledger.known.resynced is not None))
-            and self._described == ledger.table.identity
+            and self._description.is_written(ledger.table)
             and sum(max(0, end - reached.get(p, 0)) for p, (_, end) in planned.items())
             <= self._rules.limits.plain_offsets
             and self._commits.prepared.ready
@@ -273,11 +279,8 @@ class TableMirror:
             with outcome.stage("resync"):
                 outcome.swept = remove_stale(planned.session, table, self._resync)
                 self._ledger.commit_state(replace(self._ledger.reached, resynced=outcome.swept), planned.batch)
-        # Once, and whenever the columns change.
-        if self._described != table.identity:
-            with outcome.stage("describe"):
-                outcome.described += describe(table, self._rules.contract)
-            self._described = table.identity
+        with outcome.stage("describe"):
+            outcome.described += self._description.write(table)
 
     def _follow(self, table: LakeTable, planned: TopicBatch) -> None:
         """Follow the schema log, though no row has come since."""

@@ -91,6 +91,11 @@ class Topic:
         """Return what the schema log says of the table."""
         return self._schema_log.table(*self.table)
 
+    def has_one_version(self) -> bool:
+        """Return whether the table has had the same columns and key ever since, by the schema log as it was read."""
+        versions = self.versions()
+        return len(versions.versions) == 1 and bool(versions.versions[0].key) and not versions.gone
+
     def explained(self, profile: TopicProfile, shape: TableShape) -> TableVersions:
         """Return what the schema log says of the table, once it explains the schemas in ``profile``.
 

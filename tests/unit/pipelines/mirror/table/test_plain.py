@@ -7,7 +7,9 @@ from pyspark.sql import SparkSession
 
 from pipelines.changes.topic_batch import TopicBatch, TopicOutcome
 from pipelines.kafka.profile import TopicProfile
+from pipelines.kafka.ranges import Ranges
 from pipelines.mirror.table.mirror import TableMirror
+from pipelines.schema.versions import Attribute
 from tests.unit.pipelines.events import event, value_schema, wire
 from tests.unit.pipelines.harness import (
     COLUMNS,
@@ -22,6 +24,9 @@ from tests.unit.pipelines.harness import (
     truncate,
     update,
 )
+
+ID = Attribute(1, "id", "int8", -1, "int8")
+NAME, DOC = Attribute(2, "name", "text", -1, "text"), Attribute(3, "doc", "text", -1, "text")
 
 pytestmark = pytest.mark.skipif(not PLAINLY, reason="nothing is brought plainly")
 
@@ -101,18 +106,68 @@ def test_what_a_truncate_made_void_does_not_come_after_it(spark: SparkSession) -
     topic.assert_ledger_is_whole()
 
 
+def opened(topic: Topic) -> tuple[TableMirror, TopicOutcome]:
+    """What a new process begins with, when it meets the topic."""
+    mirror, outcome = topic.mirror(), TopicOutcome(topic.name)
+    none, ranges = topic.batches[-1].limit(0), dict.fromkeys(range(2), (0, 0))
+    mirror.open(TopicBatch(none, TopicProfile(topic.name), ranges, 7, topic.spark.newSession(), outcome), True)
+    return mirror, outcome
+
+
+def everything(topic: Topic) -> Ranges:
+    return {partition: (0, end) for partition, end in enumerate(topic.offsets)}
+
+
 def test_a_new_process_needs_no_look(spark: SparkSession) -> None:
     topic, _ = begun(spark)
-    mirror, outcome = topic.mirror(), TopicOutcome(topic.name)
-    records = topic.batch([update(5, 1, "x", GONE)])
-    ranges = dict.fromkeys(range(2), (0, 0))
-    nothing = TopicBatch(records.limit(0), TopicProfile(topic.name), ranges, 7, spark.newSession(), outcome)
-    mirror.open(nothing, True)
-    planned = {partition: (0, end) for partition, end in enumerate(topic.offsets)}
-    assert mirror.is_plain(planned)
-    assert mirror.mirror_plainly(planned, 7, spark.newSession(), outcome)
+    topic.batch([update(5, 1, "x", GONE)])
+    mirror, outcome = opened(topic)
+    assert mirror.is_plain(everything(topic))
+    assert mirror.mirror_plainly(everything(topic), 7, spark.newSession(), outcome)
     assert topic.rows() == [(1, "x", "big"), (2, "b", "d")]
     topic.assert_ledger_is_whole()
+
+
+def test_nor_does_a_table_that_is_not_there(spark: SparkSession) -> None:
+    topic = Topic(spark)
+    topic.schema_log.add(0, ID, NAME, DOC)
+    topic.batch([create(1, 1, "a"), create(2, 2, "b"), update(3, 1, "x", GONE), delete(4, 2), tombstone(2)])
+    assert topic.mirror().opens_plainly(everything(topic), spark)
+    mirror, outcome = opened(topic)
+    assert mirror.is_plain(everything(topic))
+    assert mirror.mirror_plainly(everything(topic), 7, spark.newSession(), outcome)
+    assert dict(outcome.writers) == {"prepared": 1}
+    assert topic.rows() == [(1, "x", "d")]
+    topic.assert_ledger_is_whole()
+
+
+UNKNOWN: dict[str, list[tuple[Attribute, ...]]] = {
+    "the schema log has nothing of it yet": [],
+    "it had other columns": [(ID, NAME), (ID, NAME, DOC)],
+    "it has no key": [(NAME, DOC)],
+}
+
+
+@pytest.mark.parametrize("versions", UNKNOWN.values(), ids=UNKNOWN)
+def test_one_of_which_more_must_be_known_is_looked_at(
+    spark: SparkSession, versions: list[tuple[Attribute, ...]]
+) -> None:
+    topic = Topic(spark)
+    for position, columns in enumerate(versions):
+        topic.schema_log.add(position, *columns)
+    topic.batch([create(2, 1, "a")])
+    assert not topic.mirror().opens_plainly(everything(topic), spark)
+    mirror, _ = opened(topic)
+    assert not mirror.is_open
+
+
+def test_what_was_written_first_may_be_gone(spark: SparkSession) -> None:
+    topic = Topic(spark)
+    topic.schema_log.add(0, ID, NAME, DOC)
+    topic.batch([create(1, 1, "a"), create(2, 3, "b")])
+    mirror, _ = opened(topic)
+    later: Ranges = {0: (0, 0), 1: (1, 2)}
+    assert not mirror.is_plain(later)
 
 
 def test_what_somebody_has_committed_meanwhile_is_met(spark: SparkSession) -> None:
