@@ -132,6 +132,7 @@ def test_a_held_table_its_dead_letters_and_their_replay_are_told(stack: Stack) -
     stack.lakehouse("dlq", "discard", "--topic", "shop.public.torrent", "--because", "sent by a test")
 
 
+@pytest.mark.slow
 def test_checks_and_upkeep_are_told(stack: Stack) -> None:
     stack.sql("INSERT INTO customers VALUES (900001, 'x@y', 'X', 'gold', '{}', NULL, false, '{}', NULL, now(), now())")
     stack.assert_equal("customers")
@@ -155,6 +156,7 @@ def test_checks_and_upkeep_are_told(stack: Stack) -> None:
     assert names - {"lakehouse.dead-letters"} == {"shop.public.customers", "warehouse/shop/customers"}
 
 
+@pytest.mark.slow
 def test_spark_s_own_listener_can_tell_of_tables_that_are_made_of_ours(stack: Stack, tmp_path: Path) -> None:
     stack.sql("CREATE TABLE raw (id bigint PRIMARY KEY, paid numeric(9,2))", "INSERT INTO raw VALUES (1, 2), (2, 3)")
     stack.assert_equal("raw")

@@ -1,8 +1,11 @@
 """Tables are kept small while they are mirrored: rows, ledger and readers never notice."""
 
+import pytest
+
 from tests.integration.stack import Stack
 
 
+@pytest.mark.slow
 def test_tables_are_rewritten_and_their_history_is_given_up_while_they_are_mirrored(stack: Stack) -> None:
     stack.sql("CREATE TABLE kept (id bigint PRIMARY KEY, note text)",
               "INSERT INTO kept SELECT g, 'a' FROM generate_series(1, 50) g")  # fmt: skip

@@ -202,6 +202,7 @@ PRINTED_OTHERWISE = {"datestyle": "'SQL, DMY'", "intervalstyle": "sql_standard",
                      "default_transaction_isolation": "serializable"}  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_value_has_one_form_whichever_way_it_came(stack: Stack) -> None:
     _make_types(stack)
     with stack.source() as source:
