@@ -4,7 +4,7 @@ It does what the MERGE of :mod:`pipelines.merge.statement` does, by the same rul
 starting of tasks that cost the same however few the changes are. What it can't do it leaves to that.
 """
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
@@ -24,7 +24,8 @@ from pipelines.lake.table import LakeTable
 from pipelines.limits import Limits
 from pipelines.merge import keyed
 from pipelines.merge.changes import MergeInput, PreparedWrite, Strategy
-from pipelines.merge.fold import KEEP, LOST, OP, fold
+from pipelines.merge.fold import KEEP, LACKS, OP, fold
+from pipelines.merge.moved import origin_columns, origins
 from pipelines.schema.columns import TableShape
 from pipelines.schema.technical import SNAPSHOT_READ
 from pipelines.sources.base.change_rows import DELETE
@@ -43,7 +44,6 @@ def takes(changes: MergeInput, limits: Limits) -> bool:
         and changes.truncated is None
         and not changes.resynced_from
         and batch.versions is None
-        and not stats.inheriting
         and not stats.replayed
     )
 
@@ -55,7 +55,9 @@ def prepare(changes: MergeInput, strategy: Strategy, limits: Limits) -> Iterator
     write = None
     if partitioning is not None:
         with changes.batch.outcome.stage("fold"), configured(changes.batch.session, strategy.narrow):
-            folded = fold(changes.good, changes.shape, changes.keys, changes.stats.incomplete > 0)
+            incomplete = changes.stats.incomplete > 0
+            more = origin_columns(changes.good, changes.keys) if incomplete else []
+            folded = fold(changes.good, changes.shape, changes.keys, incomplete, more=more)
             rows = partitioning.with_values(folded).toArrow()
         assert changes.live is not None
         storage = Storage.of(changes.batch.session)
@@ -97,8 +99,6 @@ class DirectWrite:
         """
         try:
             fields = [arrow_field(column) for column in table.columns]
-            if LOST in rows.column_names and pc.any(rows[LOST]).as_py():
-                return None
             values = as_rows(rows, fields)
             found = live.find(table, values.select(keys))
             if found is None:
@@ -110,10 +110,14 @@ class DirectWrite:
             outdated = _outdated(rows, by_change)
             deleted = pc.equal(rows[OP], DELETE).to_numpy(zero_copy_only=False)
             if KEEP in rows.column_names:
-                wanted = _wanted_values(rows, shape, outdated | deleted)
-                if any(change not in by_change for changes in wanted.values() for change in changes):
+                origin = origins(rows, values.select(keys), by_change, outdated)
+                if origin is None:
                     return None
-                values = _with_old_values(values, live, wanted, by_change)
+                deleted[list(origin)] = False
+                wanted, sources = _wanted_values(rows, shape, outdated | deleted, origin), {**by_change, **origin}
+                if any(change not in sources for changes in wanted.values() for change in changes):
+                    return None
+                values = _with_old_values(values, live, wanted, sources)
             taken = ~outdated & ~deleted
             partitions = partitioning.partitions(rows)
             return cls(
@@ -157,14 +161,19 @@ def _outdated(rows: pa.Table, found: Mapping[int, FoundRow]) -> "np.ndarray[tupl
 
 
 def _wanted_values(
-    rows: pa.Table, shape: TableShape, unneeded: "np.ndarray[tuple[int], np.dtype[np.bool_]]"
+    rows: pa.Table, shape: TableShape, unneeded: "np.ndarray[tuple[int], np.dtype[np.bool_]]", moved: Iterable[int]
 ) -> dict[str, list[int]]:
-    """Return, for each column, the changes that leave its value as the table has it."""
-    keep = rows[KEEP].combine_chunks()
+    """Return, for each column, the changes whose value of it is in the table. ``moved``: those that came with a key."""
+    keep, lacks = rows[KEEP].combine_chunks(), rows[LACKS].combine_chunks()
+    arrived = np.zeros(rows.num_rows, np.bool_)
+    arrived[list(moved)] = True
     wanted = {}
     for column in shape.toastable:
-        flags = pc.fill_null(pc.struct_field(keep, column.name), False).to_numpy(zero_copy_only=False)
-        wanted[column.name] = [int(change) for change in np.flatnonzero(flags & ~unneeded)]
+        kept, lost = (
+            pc.fill_null(pc.struct_field(flags, column.name), False).to_numpy(zero_copy_only=False)
+            for flags in (keep, lacks)
+        )
+        wanted[column.name] = [int(change) for change in np.flatnonzero((kept | (lost & arrived)) & ~unneeded)]
     return {name: changes for name, changes in wanted.items() if changes}
 
 

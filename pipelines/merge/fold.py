@@ -21,7 +21,7 @@ from pipelines.sql import quote
 
 # Of a number that orders as the offset does; Kafka holds fewer partitions, and fewer than 2^47 records in each.
 PARTITION_BITS = 16
-OP, KEEP, LOST = "__op", "__keep", "__lost"
+OP, KEEP, LOST, LACKS = "__op", "__keep", "__lost", "__lacks"
 
 
 def fold(
@@ -31,7 +31,8 @@ def fold(
     """Return one row a key, with the newest state of the key.
 
     A row has the source's columns, the technical ones, ``__op`` (``u`` or ``d``), and with ``has_unavailable``
-    ``__keep``, a struct of booleans that says which columns the table's own value stays in, and ``__lost``.
+    ``__keep``, a struct of booleans that says which columns the table's own value stays in, ``__lost``, and
+    ``__lacks``, such a struct that says which have lost their value.
 
     ``changes``: change rows (:mod:`pipelines.sources.base.change_rows`) without a problem and without truncates.
     ``order``: what orders the events of a key instead of the offset, where they may be on several partitions. ``more``:
@@ -104,9 +105,8 @@ def _columns(_jvm: Any, shape: TableShape, has_unavailable: bool) -> list[Column
     toastable = {column.name for column in shape.toastable} if has_unavailable else set()
     known = {name: F.col(quote(f"known_{name}")) for name in toastable}
     deleted = F.col("newest.op") == DELETE
-    lost = reduce(
-        Column.__or__, [F.coalesce(value.getField("lost"), F.lit(False)) for value in known.values()], F.lit(False)
-    )
+    losses = {name: F.coalesce(value.getField("lost"), F.lit(False)) for name, value in known.items()}
+    lost = reduce(Column.__or__, losses.values(), F.lit(False))
     columns = [
         (known[name].getField("value") if name in known else row.getField(name)).alias(name)
         for name in shape.column_names
@@ -116,4 +116,5 @@ def _columns(_jvm: Any, shape: TableShape, has_unavailable: bool) -> list[Column
     if not toastable:
         return [*columns, *technical, operation]
     keep = F.struct(*[(~deleted & known[c.name].isNull()).alias(c.name) for c in shape.toastable if c.name in known])
-    return [*columns, *technical, operation, keep.alias(KEEP), (~deleted & lost).alias(LOST)]
+    lacks = F.struct(*[losses[c.name].alias(c.name) for c in shape.toastable])
+    return [*columns, *technical, operation, keep.alias(KEEP), (~deleted & lost).alias(LOST), lacks.alias(LACKS)]

@@ -19,12 +19,13 @@ from pyspark.sql.types import StructType
 from pipelines.kafka.wire import id_bytes, schema_id
 from pipelines.ledger.entries import Counts
 from pipelines.merge.fold import fold
+from pipelines.merge.moved import EVENTS, origin_columns
 from pipelines.schema.columns import TableShape
 from pipelines.sources.base.change_rows import CREATES, FOUND_BROKEN, OPERATIONS, TRUNCATE, any_unavailable
 
 # What the leaf's records have beside what is decoded.
 CARRIED = ("key", "tombstones")
-_EVENTS, _ODD, _INCOMPLETE, _TOMBSTONES = "__events", "__odd", "__incomplete", "__tombstones"
+_ODD, _INCOMPLETE, _TOMBSTONES = "__odd", "__incomplete", "__tombstones"
 _OLDEST, _PLACES, _HALVES, _KEY = "__oldest", "__broken", "__halves", "__key"
 
 
@@ -65,12 +66,12 @@ def fold_with_facts(
     arriving = F.col("op").isin(*CREATES) & F.col("old_key").isNotNull()
     odd = (
         F.col("problem").isNotNull() | ~F.col("op").isin(*OPERATIONS) | (F.col("op") == TRUNCATE)
-        | F.col("replayed") | (arriving & any_unavailable(shape)) | ~keyed
+        | F.col("replayed") | ~keyed
     )  # fmt: skip
     # Both halves of a change of a key are written at one position: where all are there, nothing is left of these.
     halves = F.bit_xor(F.when(F.col("leaving") | arriving, F.xxhash64("log_position")))
     facts = [
-        (_EVENTS, F.count("*")),
+        *(origin_columns(rows, keys) if has_unavailable else [(EVENTS, F.count("*"))]),
         (_ODD, F.count_if(F.coalesce(odd, F.lit(True)))),
         (_INCOMPLETE, F.count_if(any_unavailable(shape))),
         (_TOMBSTONES, F.sum("tombstones")),
@@ -104,7 +105,7 @@ def facts_of(rows: pa.Table, waiting: Set[bytes]) -> Facts:
     halved = int(np.bitwise_xor.reduce(pc.fill_null(rows[_HALVES], 0).to_numpy())) != 0
     waits = bool(waiting) and not waiting.isdisjoint(rows[_KEY].to_pylist())
     return Facts(
-        odd=total(_ODD) + halved + waits, incomplete=total(_INCOMPLETE), events=total(_EVENTS), changes=rows.num_rows,
+        odd=total(_ODD) + halved + waits, incomplete=total(_INCOMPLETE), events=total(EVENTS), changes=rows.num_rows,
         tombstones=tombstones, oldest=oldest.timestamp() if isinstance(oldest, datetime.datetime) else None,
         broken={name: count for name, count in broken.items() if count},
     )  # fmt: skip

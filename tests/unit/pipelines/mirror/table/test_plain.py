@@ -46,15 +46,20 @@ PLAIN: dict[str, Events] = {
     "several changes of one row": lambda _: [update(5, 1, "x"), delete(6, 1), tombstone(1), create(7, 1, "y")],
     "a change of a key, whole": lambda _: [delete(5, 1, 3), tombstone(1), create(5, 3, "moved", "big", old=1)],
     "an unchanged value": lambda _: [update(5, 1, "x", GONE)],
+    "a change of a key, with an unchanged value": lambda _: [delete(5, 1, 3), create(5, 3, "moved", GONE, old=1)],
 }
 LOOKED_AT: dict[str, Events] = {
     "what isn't Avro": lambda _: [update(5, 1, "x"), poison(b"no")],
     "a truncate": lambda _: [truncate(5)],
-    "a change of a key, with an unchanged value": lambda _: [delete(5, 1, 3), create(5, 3, "moved", GONE, old=1)],
+    "a change of a key, with a value that an event before it has":
+        lambda _: [update(4, 1, "x", "new"), delete(5, 1, 3), create(5, 3, "moved", GONE, old=1)],
+    "two changes of a key, with an unchanged value":
+        lambda _: [delete(5, 1, 3), create(5, 3, "moved", GONE, old=1), delete(6, 3, 5),
+                   create(6, 5, "moved", GONE, old=3)],
     "a change of a key, of which one half came": lambda _: [delete(5, 1, 3), update(6, 2, "x")],
     "an unchanged value of a row that nobody knows": lambda _: [update(5, 8, "x", GONE)],
     "a schema that is new": newer_schema,
-}
+}  # fmt: skip
 
 
 def begun(spark: SparkSession) -> tuple[Topic, TableMirror]:
@@ -70,6 +75,20 @@ def test_what_is_plain_is_brought_plainly(spark: SparkSession, events: Events) -
     outcome = topic.apply(mirror, topic.batch(events(topic)), 1)
     assert dict(outcome.writers) == {"prepared": 1}
     topic.assert_ledger_is_whole()
+
+
+def test_what_a_changed_key_left_out_is_the_old_row_s(spark: SparkSession) -> None:
+    topic, mirror = begun(spark)
+    moved = [delete(5, 1, 3), tombstone(1), create(5, 3, "moved", GONE, old=1), update(6, 3, "again", GONE),
+             delete(7, 2), tombstone(2), create(8, 1, "other", "own")]  # fmt: skip
+    outcome = topic.apply(mirror, topic.batch(moved), 1)
+    assert topic.rows() == [(1, "other", "own"), (3, "again", "big")]
+    topic.assert_ledger_is_whole()
+    # The old key has a row of its own by now, whose event is beside the delete.
+    assert outcome.writers["prepared"] == 0
+    outcome = topic.apply(mirror, topic.batch([delete(9, 3, 7), create(9, 7, "last", GONE, old=3)]), 2)
+    assert topic.rows() == [(1, "other", "own"), (7, "last", "big")]
+    assert dict(outcome.writers) == {"prepared": 1}
 
 
 @pytest.mark.parametrize("events", LOOKED_AT.values(), ids=LOOKED_AT)
