@@ -1,0 +1,91 @@
+"""`python -m services.producers`: have people click, applications log, and a factory measure."""
+
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from types import FrameType
+from typing import Annotated
+
+import typer
+from confluent_kafka import KafkaException, Producer
+from confluent_kafka.schema_registry.error import SchemaRegistryError
+from httpx import HTTPError
+
+from pipelines.kafka.client import client_config
+from services.producers.display import print_summary, sending
+from services.producers.send import Summary
+from services.producers.send import run as run_streams
+from services.producers.settings import ProducerSettings
+from services.producers.streams import TOPICS, streams
+from services.stack.errors import LakehouseError
+
+app = typer.Typer(help=__doc__, no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False)
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document at the end, and nothing else.")]
+Seed = Annotated[int, typer.Option(help="The same seed makes the same events, at whatever time.")]
+
+
+@app.command()
+def run(
+    names: Annotated[list[str] | None, typer.Argument(metavar="[STREAM]…", help=", ".join(TOPICS))] = None,
+    rate: Annotated[float, typer.Option(min=0.01, help="Events a second, of each stream.")] = 20.0,
+    duration: Annotated[float | None, typer.Option(min=0.1, help="Seconds; endless if not given.")] = None,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Send events of all streams, or of those named. SIGTERM and SIGINT end it with its summary."""
+    unknown = [name for name in names or () if name not in TOPICS]
+    if unknown:
+        _fail(f"{unknown[0]} is no stream; there are {', '.join(TOPICS)}")
+    with _errors() as settings:
+        summary = _run(settings, dict.fromkeys(names or TOPICS, rate), duration, seed, as_json)
+    print_summary(summary, as_json)
+
+
+@app.command()
+def start(seed: Seed = 0) -> None:
+    """Send events of all streams without an end, at CLICKS_RATE, LOGS_RATE and READINGS_RATE."""
+    with _errors() as settings:
+        rates = {"clicks": settings.clicks_rate, "logs": settings.logs_rate, "readings": settings.readings_rate}
+        summary = _run(settings, rates, None, seed, quiet=False)
+    print_summary(summary, as_json=False)
+
+
+def _run(
+    settings: ProducerSettings, rates: Mapping[str, float], duration: float | None, seed: int, quiet: bool
+) -> Summary:
+    stop = threading.Event()
+
+    def asked(_number: int, _frame: FrameType | None) -> None:
+        stop.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, asked)
+    producer = Producer({**client_config(settings.kafka_bootstrap), "linger.ms": 20, "compression.type": "zstd"})
+    with sending(quiet) as on_progress:
+        return run_streams(producer, streams(settings, rates, seed), duration, seed, on_progress, stop)
+
+
+@contextmanager
+def _errors() -> Iterator[ProducerSettings]:
+    """Turn what can be expected to go wrong into one line and exit code 2."""
+    try:
+        settings = ProducerSettings.load()
+        yield settings
+    except LakehouseError as error:
+        _fail(str(error))
+    except (SchemaRegistryError, HTTPError) as error:
+        _fail(f"the schema registry at {settings.schema_registry_url} doesn't take a schema: {error}")
+    except KafkaException as error:
+        _fail(f"the broker at {settings.kafka_bootstrap} doesn't take events: {error}; see `make status`")
+
+
+def _fail(message: str) -> None:
+    typer.echo(message, err=True)
+    sys.exit(2)
+
+
+if __name__ == "__main__":
+    app()
