@@ -20,7 +20,7 @@ class StopPipeline(PipelineError):
     """Going on would lose or alter data; a person must act.
 
     The message ends with what to do next. One that is about a single table holds that table (see
-    pipelines.mirror.holds); any other ends the process. ``may_pass``: it may be mended at any moment.
+    pipelines.progress.holds); any other ends the process. ``may_pass``: it may be mended at any moment.
     """
 
     may_pass: ClassVar[bool] = False

@@ -64,6 +64,7 @@ GROUPS: tuple[Group, ...] = (
             "CATALOG_PORT": "8181",
             "LINEAGE_PORT": "8090",
             "SPARK_UI_PORT": "4040",
+            "STREAMS_UI_PORT": "4041",
             "SPARK_MASTER_PORT": "7077",
             "SPARK_MASTER_UI_PORT": "8080",
             "SPARK_WORKER_UI_PORT": "8079",
@@ -80,6 +81,10 @@ GROUPS: tuple[Group, ...] = (
             "SLOT_WAL_WARN_MIB": "1024",
             "SHOP_RATE": "20",
         },
+    ),
+    Group(
+        "Producers of event streams (PROFILES=events): events a second",
+        {"CLICKS_RATE": "20", "LOGS_RATE": "20", "READINGS_RATE": "20"},
     ),
     Group(
         "Lake. MAX_OFFSETS_PER_TRIGGER: Kafka records that one batch of the mirror reads at most. DEAD_LETTER_SHARE:"
@@ -128,6 +133,7 @@ GROUPS: tuple[Group, ...] = (
             "CATALOG_HEAP": "256m",
             "SPARK_DAEMON_HEAP": "192m",
             "SPARK_DRIVER_MEMORY": "1536m",
+            "STREAMS_DRIVER_MEMORY": "768m",
             "SPARK_EXECUTOR_MEMORY": "1g",
             "SPARK_EXECUTOR_CORES": "2",
             "SPARK_WORKER_MEMORY": "2g",

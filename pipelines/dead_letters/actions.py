@@ -9,5 +9,5 @@ REPLAYING = "replaying"
 # An action that is of no letter: whatever lies below its position may become one (see
 # pipelines.dead_letters.circuit_breaker).
 ACCEPTED = "accepted"
-# As well: what lies below its position, and a table that is held lacks, was given up (see pipelines.mirror.holds).
+# As well: what lies below its position, and a table that is held lacks, was given up (see pipelines.progress.holds).
 GIVEN_UP = "given_up"

@@ -25,8 +25,11 @@ from pipelines.lake.table import LakeTable
 from pipelines.ledger.entries import BATCH, PIPELINE, Ledger
 from pipelines.sources.base.change_rows import (
     BROKEN,
+    FUTURE,
+    MISSING_VALUE,
     NO_KEY,
     PARKED,
+    TOO_OLD,
     UNAVAILABLE,
     UNKNOWN_OPERATION,
     UNKNOWN_ROW,
@@ -37,7 +40,9 @@ from pipelines.spark.dataframes import persisted
 from pipelines.sql import quote
 
 DEAD_LETTER_TOPIC = "lakehouse.dead-letters"
+# Of the mirror; those of another pipeline have its name behind a dot.
 LETTER_POSITIONS = "lakehouse.dead-letter-positions"
+_MIRROR = "mirror"
 HEADER_PREFIX = "lakehouse."
 # The broker says how large a record may be; memory is taken as it is needed.
 AS_LARGE_AS_THEY_ARE = {"kafka.max.request.size": str(2**31 - 1), "kafka.buffer.memory": str(2**31 - 1)}
@@ -74,7 +79,7 @@ SCHEMA: dict[str, Any] = {
 # The stage that finds a problem; the others are decode's.
 STAGES = {
     NO_KEY: "admit", UNKNOWN_OPERATION: "admit", BROKEN: "admit", PARKED: "admit",
-    UNAVAILABLE: "fold", UNKNOWN_ROW: "fold",
+    MISSING_VALUE: "admit", TOO_OLD: "admit", FUTURE: "admit", UNAVAILABLE: "fold", UNKNOWN_ROW: "fold",
 }  # fmt: skip
 COLUMNS = tuple(str(column["name"]) for column in SCHEMA["fields"])
 
@@ -127,7 +132,7 @@ class DeadLetters:
             self._table = self._lake.table(NAMESPACE, DEAD_LETTERS) or self._lake.create(
                 NAMESPACE, DEAD_LETTERS, SCHEMA, properties
             )
-            self._positions = read_positions(self._table)
+            self._positions = read_positions(self._table, self._pipeline)
             create_topic(self._kafka_bootstrap, DEAD_LETTER_TOPIC, {"retention.ms": "-1"})
         return self._table
 
@@ -150,7 +155,9 @@ class DeadLetters:
         columns = ", ".join(quote(name) for name in COLUMNS)
         letters.createOrReplaceGlobalTempView(view)
         positions = {topic: {str(p): o for p, o in state.positions.items()} for topic, state in sorted(reached.items())}
-        summary = {PIPELINE: self._pipeline, BATCH: str(batch), LETTER_POSITIONS: json.dumps(positions)}
+        summary = {
+            PIPELINE: self._pipeline, BATCH: str(batch), _property(self._pipeline): json.dumps(positions)
+        }  # fmt: skip
         commit(
             self._session,
             f"INSERT INTO {table.sql_name} ({columns}) SELECT {columns} FROM global_temp.{view}",
@@ -189,20 +196,29 @@ def _letters(records: DataFrame, stage: Column) -> DataFrame:
     return records.select(*names, *verdict)
 
 
-def read_positions(table: LakeTable) -> dict[str, Ledger]:
-    """Return topic to what of it the table has seen, from the newest snapshot that says so."""
+def read_positions(table: LakeTable, pipeline: str = _MIRROR) -> dict[str, Ledger]:
+    """Return topic to what of it the table has seen, from the pipeline's newest snapshot that says so."""
+    mine = _property(pipeline)
     for summary in table.summaries():
-        if LETTER_POSITIONS in summary:
-            topics = json.loads(summary[LETTER_POSITIONS]).items()
+        if mine in summary:
+            topics = json.loads(summary[mine]).items()
             return {topic: Ledger({int(p): int(o) for p, o in state.items()}) for topic, state in topics}
     return {}
 
 
 def commit_positions(table: LakeTable) -> None:
     """Have the newest snapshot say what of each topic the table has seen, before older ones are given up."""
-    positions = next((summary[LETTER_POSITIONS] for summary in table.summaries() if LETTER_POSITIONS in summary), None)
-    if positions is not None:
-        table.commit_nothing({LETTER_POSITIONS: positions})
+    positions: dict[str, str] = {}
+    for summary in table.summaries():
+        for name in summary:
+            if name == LETTER_POSITIONS or name.startswith(f"{LETTER_POSITIONS}."):
+                positions.setdefault(name, summary[name])
+    if positions:
+        table.commit_nothing(positions)
+
+
+def _property(pipeline: str) -> str:
+    return LETTER_POSITIONS if pipeline == _MIRROR else f"{LETTER_POSITIONS}.{pipeline}"
 
 
 _KAFKA_HEADERS = "array<struct<key:string,value:binary>>"

@@ -104,6 +104,15 @@ def list_offsets(
     return {(tp.topic, tp.partition): future.result().offset for tp, future in futures.items()}
 
 
+def partitions_of(bootstrap: str, topic: str) -> list[int]:
+    """Return the partitions of a topic; none: there is no such topic. Raises KafkaException.
+
+    All topics are listed: to ask for one might make it.
+    """
+    topics = ask(lambda: admin_client(bootstrap).list_topics(timeout=ANSWER_SECONDS).topics)
+    return sorted(topics[topic].partitions) if topic in topics else []
+
+
 def stable_ends(bootstrap: str, topic: str) -> dict[int, int]:
     """Return partition to the offset after the last record that the topic has now, once their transactions have ended.
 
@@ -128,10 +137,10 @@ def stable_ends(bootstrap: str, topic: str) -> dict[int, int]:
     return {partition: end for (_, partition), end in written.items()}
 
 
-def create_topic(bootstrap: str, name: str, config: Mapping[str, str]) -> None:
-    """Create a topic of one partition, unless it exists. Raises RetryBatch."""
+def create_topic(bootstrap: str, name: str, config: Mapping[str, str], partitions: int = 1) -> None:
+    """Create a topic, unless it exists. Raises RetryBatch."""
     admin = admin_client(bootstrap)
-    topic = NewTopic(name, num_partitions=1, replication_factor=-1, config=dict(config))
+    topic = NewTopic(name, num_partitions=partitions, replication_factor=-1, config=dict(config))
     try:
         admin.create_topics([topic], request_timeout=ANSWER_SECONDS)[name].result()
     except KafkaException as error:

@@ -21,6 +21,7 @@ from pipelines.kafka.client import (
     admin_client,
     ask,
     list_offsets,
+    partitions_of,
     stable_ends,
 )
 from pipelines.kafka.ranges import Ranges, non_empty
@@ -47,9 +48,22 @@ class TopicReader:
         with _answering(self._kafka_bootstrap):
             return stable_ends(self._kafka_bootstrap, topic)
 
-    def prepared(self, session: SparkSession) -> DataFrame:
-        """Return the records of what a run of a plan is asked for (:mod:`pipelines.kafka.worker_records`)."""
-        return worker_records.records(session, self._kafka_bootstrap)
+    def prepared(self, session: SparkSession, timed: bool = False) -> DataFrame:
+        """Return the records of what a run of a plan is asked for (:mod:`pipelines.kafka.worker_records`).
+
+        ``timed``: with their ``timestamp``.
+        """
+        return worker_records.records(session, self._kafka_bootstrap, timed)
+
+    def partitions(self, topic: str) -> list[int]:
+        """Return the partitions of a topic; none: there is no such topic. Raises RetryBatch."""
+        with _answering(self._kafka_bootstrap):
+            return partitions_of(self._kafka_bootstrap, topic)
+
+    def earliest(self, topic: str, partitions: Collection[int]) -> dict[int, int]:
+        """Return partition to the first offset that Kafka stores. Raises RetryBatch."""
+        found = _earliest(self._kafka_bootstrap, [(topic, partition) for partition in partitions])
+        return {partition: offset for (_, partition), offset in found.items()}
 
     def ask(self, topic: str, ranges: Ranges) -> str:
         """Return what to ask a run for, so that it is of these ranges."""

@@ -15,8 +15,9 @@ from pipelines.kafka.client import ANY_SIZE
 from pipelines.kafka.ranges import Ranges, non_empty
 from pipelines.spark.prepared import ASKED, leaf
 
-# Raw records (:mod:`pipelines.kafka.read`). ``tombstones``: how many there are in all ranges, on one of the records,
-# and 0 on the others. Where no record has a value, there is one that has an empty one, and -1 less that number.
+# Raw records (:mod:`pipelines.kafka.read`), with their ``timestamp`` where that is asked for. ``tombstones``: how many
+# there are in all ranges, on one of the records, and 0 on the others. Where no record has a value, there is one that
+# has an empty one, and -1 less that number.
 RECORD_TYPES = (
     "key binary, value binary, partition int, offset long, headers array<struct<key:string,value:binary>>,"
     " tombstones int"
@@ -24,9 +25,12 @@ RECORD_TYPES = (
 _AT_ONCE, _WAIT_SECONDS, _SILENT_WAITS = 1000, 0.02, 1500
 
 
-def records(session: SparkSession, bootstrap: str) -> DataFrame:
-    """Return the records that have a value, of the ranges that a run is asked for (see :func:`ask`)."""
-    return leaf(session, _reader(bootstrap), RECORD_TYPES)
+def records(session: SparkSession, bootstrap: str, timed: bool = False) -> DataFrame:
+    """Return the records that have a value, of the ranges that a run is asked for (see :func:`ask`).
+
+    ``timed``: with their ``timestamp``.
+    """
+    return leaf(session, _reader(bootstrap, timed), RECORD_TYPES + (", timestamp timestamp" if timed else ""))
 
 
 def ask(topic: str, ranges: Ranges) -> str:
@@ -74,7 +78,7 @@ def _consume(
     return consumed
 
 
-def _reader(bootstrap: str) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _reader(bootstrap: str, timed: bool) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     asked_key, consumed = ASKED, _consume(_AT_ONCE, _WAIT_SECONDS, _SILENT_WAITS)
     config: Mapping[str, Any] = {
         "bootstrap.servers": bootstrap, "group.id": "lakehouse.mirror", "enable.auto.commit": False,
@@ -98,6 +102,8 @@ def _reader(bootstrap: str) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.
             header = pa.struct([("key", pa.string()), ("value", pa.binary())])
             types = [pa.binary(), pa.binary(), pa.int32(), pa.int64(), pa.list_(header), pa.int32()]
             names = ["key", "value", "partition", "offset", "headers", "tombstones"]
+            if timed:
+                types, names = [*types, pa.timestamp("us", "UTC")], [*names, "timestamp"]
             return pa.RecordBatch.from_arrays([pa.array(c, t) for c, t in zip(columns, types, strict=True)], names)
 
         context = TaskContext.get()
@@ -111,7 +117,7 @@ def _reader(bootstrap: str) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.
             vars(builtins)["_lakehouse_consumer"] = consumer
         messages, tombstones = consumed(consumer, topic, ranges)
         if not messages:
-            yield arrow([[None], [b""], [-1], [-1], [[]], [-1 - tombstones]])
+            yield arrow([[None], [b""], [-1], [-1], [[]], [-1 - tombstones], *([[None]] if timed else [])])
             return
         headers = [[{"key": h[0], "value": h[1]} for h in m.headers() or ()] for m in messages]
         columns = [
@@ -122,6 +128,8 @@ def _reader(bootstrap: str) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.
             headers,
             [tombstones, *[0] * (len(messages) - 1)],
         ]
+        if timed:
+            columns.append([m.timestamp()[1] * 1000 for m in messages])
         yield arrow(columns)
 
     return read

@@ -42,17 +42,26 @@ def field_id(field: pa.Field) -> int:
 
 
 def _arrow_type(kind: Any) -> pa.DataType:
-    if isinstance(kind, dict) and kind["type"] == "list" and kind["element"] != "uuid":
-        element = pa.field(
-            "element", _arrow_type(kind["element"]), not kind["element-required"], _identified(kind["element-id"])
-        )
-        return pa.list_(element)
+    if isinstance(kind, dict) and kind["type"] == "struct":
+        return pa.struct([_nested(f["name"], f["type"], f["required"], f["id"]) for f in kind["fields"]])
+    if isinstance(kind, dict) and kind["type"] == "map":
+        key = _nested("key", kind["key"], True, kind["key-id"])
+        return pa.map_(key, _nested("value", kind["value"], kind["value-required"], kind["value-id"]))
+    if isinstance(kind, dict):
+        return pa.list_(_nested("element", kind["element"], kind["element-required"], kind["element-id"]))
     if isinstance(kind, str):
         if kind in _TYPES:
             return _TYPES[kind]
         if (found := _DECIMAL.fullmatch(kind)) is not None:
             return pa.decimal128(int(found[1]), int(found[2]))
     raise NoArrowType(str(kind))
+
+
+def _nested(name: str, kind: Any, required: bool, identifier: int) -> pa.Field:
+    if kind == "uuid":
+        # Only a column's own values are told by their type.
+        raise NoArrowType(f"uuid within {name}")
+    return pa.field(name, _arrow_type(kind), not required, _identified(identifier))
 
 
 def _identified(identifier: int) -> dict[bytes, bytes]:

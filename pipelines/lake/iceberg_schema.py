@@ -18,7 +18,7 @@ def iceberg_schema(shape: TableShape, keys: Sequence[str]) -> dict[str, Any]:
 
     It has the source's columns, then the technical ones; the key is required.
     """
-    identifiers = _Identifiers()
+    identifiers = Identifiers()
     fields = [
         {
             "id": identifiers.take(),
@@ -59,7 +59,7 @@ def steps(table: LakeTable, found: Sequence[Change], columns: Sequence[SourceCol
     """
     renames = [(change.column, change.to) for change in found if change.kind == "rename"]
     temporary = {old: f"__renamed_{index}" for index, (old, _) in enumerate(renames)}
-    identifiers = _Identifiers()
+    identifiers = Identifiers()
     docs = {column.name: _doc(column) for column in columns}
     fresh = [
         {"id": identifiers.take(), "name": c.column, "required": False, "type": identifiers.number(c.to)}
@@ -110,17 +110,25 @@ def set_key(update: Any, was: Sequence[str], keys: Sequence[str]) -> Any:
     return update
 
 
-class _Identifiers:
+class Identifiers:
     """Field ids, each used once."""
 
     def __init__(self) -> None:
         self._last = 0
 
     def take(self) -> int:
+        """Return the next id."""
         self._last += 1
         return self._last
 
     def number(self, kind: Any) -> Any:
-        if isinstance(kind, dict):
-            return {**kind, "element-id": self.take(), "element": self.number(kind["element"])}
-        return kind
+        """Return a type in Iceberg's JSON form with ids for all that is within it."""
+        if not isinstance(kind, dict):
+            return kind
+        if kind["type"] == "struct":
+            fields = [{**field, "id": self.take()} for field in kind["fields"]]
+            return {**kind, "fields": [{**field, "type": self.number(field["type"])} for field in fields]}
+        if kind["type"] == "map":
+            key, value = self.take(), self.take()
+            return {**kind, "key-id": key, "value-id": value, "value": self.number(kind["value"])}
+        return {**kind, "element-id": self.take(), "element": self.number(kind["element"])}

@@ -1,5 +1,7 @@
 """Table properties: those of the platform, each said once, and those that its tables give to Iceberg."""
 
+# What a table is of; without it, a source's table. EVENT_TIME: the column of a stream that says when an event happened.
+KIND, EVENTS, EVENT_TIME = "lakehouse.kind", "events", "lakehouse.event-time"
 # The source's table. KEY_COLUMNS: JSON list of the key's columns in the lake.
 SOURCE, SOURCE_SCHEMA, SOURCE_TABLE = "lakehouse.source", "lakehouse.source-schema", "lakehouse.source-table"
 TOPIC, KEY_COLUMNS = "lakehouse.topic", "lakehouse.key-columns"

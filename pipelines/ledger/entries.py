@@ -40,7 +40,7 @@ class Counts:
 
     ``merged``: the newest of its key in the batch; without a key, any change. ``superseded``: a newer event of its key,
     or a truncate, came in the same batch. ``dead_lettered``, ``tombstones`` (records without a value) and ``truncates``
-    as they say.
+    as they say. ``duplicates``: events that a stream's producer had sent before.
     """
 
     merged: int = 0
@@ -48,6 +48,7 @@ class Counts:
     dead_lettered: int = 0
     tombstones: int = 0
     truncates: int = 0
+    duplicates: int = 0
 
     @property
     def records(self) -> int:

@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
@@ -49,12 +49,16 @@ class MaintainedTable(Protocol):
 
 
 class Maintenance:
-    """The upkeep of all tables of a mirror. Used by the thread that runs its batches, between two of them."""
+    """The upkeep of all tables of a pipeline. Used by the thread that runs its batches, between two of them.
+
+    ``own``: which of the platform's own tables it looks after as well.
+    """
 
     def __init__(
-        self, spark: SparkSession, specs: Specs, log: BoundLogger, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._session, self._specs, self._log, self._clock = spark.newSession(), specs, log, clock
+        self, spark: SparkSession, specs: Specs, log: BoundLogger, clock: Callable[[], float] = time.monotonic,
+        own: Sequence[str] = OWN_TABLES,
+    ) -> None:  # fmt: skip
+        self._session, self._specs, self._log, self._clock, self._own = spark.newSession(), specs, log, clock, own
         self._record, self._requests = Record(spark), Requests(spark)
         self._keepers: dict[str, Keeper] = {}
         self._commits: Counter[str] = Counter()
@@ -87,7 +91,7 @@ class Maintenance:
         late = now - self._own_looked_at > LOOK_EVERY_SECONDS and now < until
         if late:
             self._own_looked_at = now
-        for name in OWN_TABLES:
+        for name in self._own:
             if late or f"{NAMESPACE}.{name}" in requested:
                 self._look_at_own(name)
         worked = False

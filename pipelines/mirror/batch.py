@@ -21,15 +21,15 @@ from pipelines.limits import Limits
 from pipelines.maintenance.rounds import Maintenance
 from pipelines.mirror.awaited_offsets import AwaitedOffsets
 from pipelines.mirror.background import BackgroundTables
-from pipelines.mirror.holds import Holds, Outlook
 from pipelines.mirror.intake import BatchRecords, Intake
 from pipelines.mirror.jobs import TableJobs
 from pipelines.mirror.pace import Pace
 from pipelines.mirror.plan import Step, TableState, step
-from pipelines.mirror.progress import ProgressPublisher, progress_offsets
 from pipelines.mirror.report import batch_line
 from pipelines.mirror.table.mirror import TableMirror
 from pipelines.mirror.tables import PIPELINE, Tables
+from pipelines.progress.holds import Holds, Outlook
+from pipelines.progress.publish import ProgressPublisher, progress_offsets
 from pipelines.protection.functions import Vault
 from pipelines.settings import MirrorSettings
 from pipelines.sources.base.source import StreamSource

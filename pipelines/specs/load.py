@@ -3,12 +3,13 @@
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, get_args
+from typing import Annotated, Any, Literal, TypeVar
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from pipelines.errors import PipelineError
+from pipelines.specs.events import Deduplicate, EventSpec, EventTime
 from pipelines.specs.layout import Layout
 from pipelines.specs.upkeep import Alerts, Upkeep
 
@@ -43,6 +44,7 @@ class TableSpec(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+    kind: Literal["mirror"] = "mirror"
     table: str
     freshness_seconds: Freshness | None = None
     layout: Layout = Layout()
@@ -62,11 +64,17 @@ class Defaults(BaseModel):
     freshness_seconds: Freshness = 10.0
 
 
-class Specs:
-    """The specs of all tables."""
+NO_STREAMS: Mapping[str, EventSpec] = {}
+KINDS: Mapping[str, type[TableSpec] | type[EventSpec]] = {"mirror": TableSpec, "events": EventSpec}
 
-    def __init__(self, defaults: Defaults, tables: Mapping[str, TableSpec]) -> None:
-        self._defaults, self._tables = defaults, tables
+
+class Specs:
+    """The specs of all tables. ``streams``: of the event streams, by their tables."""
+
+    def __init__(
+        self, defaults: Defaults, tables: Mapping[str, TableSpec], streams: Mapping[str, EventSpec] = NO_STREAMS
+    ) -> None:
+        self._defaults, self._tables, self.streams = defaults, tables, streams
 
     def schema_policy(self, schema: str, name: str) -> SchemaPolicy:
         """Return a table's policy: its own words, and the defaults where it has none."""
@@ -79,19 +87,19 @@ class Specs:
 
     def upkeep(self, schema: str, name: str) -> Upkeep:
         """Return a table's upkeep, and the defaults where it has none."""
-        return _merged(self._defaults.upkeep, self._spec(schema, name).upkeep)
+        return _merged(self._defaults.upkeep, self._any(schema, name).upkeep)
 
     def alerts(self, schema: str, name: str) -> Alerts:
         """Return when a table is unhealthy, and the defaults where it doesn't say."""
-        return _merged(self._defaults.alerts, self._spec(schema, name).alerts)
+        return _merged(self._defaults.alerts, self._any(schema, name).alerts)
 
     def freshness(self, schema: str, name: str) -> float:
         """Return how old what readers see of a table may be, at most, while the mirror keeps up: seconds."""
-        return self._spec(schema, name).freshness_seconds or self._defaults.freshness_seconds
+        return self._any(schema, name).freshness_seconds or self._defaults.freshness_seconds
 
     def layout(self, schema: str, name: str) -> Layout:
         """Return how a table is to be partitioned and sorted, where its file says so."""
-        return self._spec(schema, name).layout
+        return self._any(schema, name).layout
 
     @property
     def default_freshness(self) -> float:
@@ -99,9 +107,13 @@ class Specs:
         return self._defaults.freshness_seconds
 
     def _spec(self, schema: str, name: str) -> TableSpec:
-        """Return the spec of a table, an empty one where there is none."""
+        """Return the spec of a mirrored table, an empty one where there is none."""
         called = f"{schema}.{name}"
         return self._tables.get(called) or TableSpec(table=called)
+
+    def _any(self, schema: str, name: str) -> TableSpec | EventSpec:
+        """Return the spec of a table, of whatever kind; streams are called as the lake calls them."""
+        return self.streams.get(f"{schema}.{name}") or self._spec(schema, name)
 
 
 def _merged(defaults: Model, own: Model) -> Model:
@@ -112,17 +124,30 @@ def load_specs(directory: Path = DIRECTORY) -> Specs:
     """Load every spec in ``directory``. Raises SpecError."""
     defaults = Defaults()
     tables: dict[str, TableSpec] = {}
+    streams: dict[str, EventSpec] = {}
     files: dict[str, Path] = {}
     for path in sorted(directory.glob("*.yaml")):
         data = _read(path)
         if path.name == DEFAULTS:
             defaults = _valid(path, Defaults, data)
             continue
-        spec = _valid(path, TableSpec, data)
+        spec = _valid(path, _kind(path, data), data)
         if spec.table in files:
             raise SpecError(f"{path}: {spec.table} has a spec already, {files[spec.table]}. Keep one of the two.")
-        tables[spec.table], files[spec.table] = spec, path
-    return Specs(defaults, tables)
+        files[spec.table] = path
+        if isinstance(spec, EventSpec):
+            streams[spec.table] = spec
+        else:
+            tables[spec.table] = spec
+    return Specs(defaults, tables, streams)
+
+
+def _kind(path: Path, data: Any) -> type[TableSpec] | type[EventSpec]:
+    """Return the model of the spec's kind. Raises SpecError."""
+    kind = data.get("kind", "mirror") if isinstance(data, Mapping) else "mirror"
+    if kind not in KINDS:
+        raise SpecError(f"{path}: kind is {kind!r}, not one of {', '.join(KINDS)}")
+    return KINDS[kind]
 
 
 def _read(path: Path) -> Any:
@@ -143,11 +168,12 @@ def _complaints(error: ValidationError) -> Iterator[str]:
     for found in error.errors():
         where = ".".join(str(part) for part in found["loc"]) or "the file"
         if found["type"] == "extra_forbidden":
-            models = (TableSpec, Defaults, Layout, SchemaPolicy, Upkeep, Alerts)
+            models = (TableSpec, Defaults, Layout, SchemaPolicy, Upkeep, Alerts, EventSpec, EventTime, Deduplicate)
             known = [name for model in models for name in model.model_fields]
             yield f"unknown key {where}{_suggestion(str(found['loc'][-1]), known)}"
         elif found["type"] == "literal_error":
-            yield f"{where} is {found['input']!r}, not one of {', '.join(get_args(Policy))}"
+            expected = found["ctx"]["expected"].replace("'", "").replace(" or ", ", ")
+            yield f"{where} is {found['input']!r}, not one of {expected}"
         else:
             yield f"{where}: {found['msg']}"
 

@@ -13,7 +13,8 @@ from confluent_kafka import KafkaException, Producer
 from confluent_kafka.schema_registry.error import SchemaRegistryError
 from httpx import HTTPError
 
-from pipelines.kafka.client import client_config
+from pipelines.errors import RetryBatch
+from pipelines.kafka.client import client_config, create_topic
 from services.producers.display import print_summary, sending
 from services.producers.send import Summary
 from services.producers.send import run as run_streams
@@ -22,6 +23,8 @@ from services.producers.streams import TOPICS, streams
 from services.stack.errors import LakehouseError
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False)
+
+PARTITIONS = 3
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document at the end, and nothing else.")]
 Seed = Annotated[int, typer.Option(help="The same seed makes the same events, at whatever time.")]
@@ -64,8 +67,11 @@ def _run(
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, asked)
     producer = Producer({**client_config(settings.kafka_bootstrap), "linger.ms": 20, "compression.type": "zstd"})
+    found = streams(settings, rates, seed)
+    for stream in found.values():
+        create_topic(settings.kafka_bootstrap, stream.topic, {}, PARTITIONS)
     with sending(quiet) as on_progress:
-        return run_streams(producer, streams(settings, rates, seed), duration, seed, on_progress, stop)
+        return run_streams(producer, found, duration, seed, on_progress, stop)
 
 
 @contextmanager
@@ -78,7 +84,7 @@ def _errors() -> Iterator[ProducerSettings]:
         _fail(str(error))
     except (SchemaRegistryError, HTTPError) as error:
         _fail(f"the schema registry at {settings.schema_registry_url} doesn't take a schema: {error}")
-    except KafkaException as error:
+    except (KafkaException, RetryBatch) as error:
         _fail(f"the broker at {settings.kafka_bootstrap} doesn't take events: {error}; see `make status`")
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from rich.table import Table
 
-from pipelines.mirror.holds import GIVEN_UP
+from pipelines.progress.holds import GIVEN_UP
 from services.runner.report import labelled
 
 HELD_PAGE = "infra/runbooks/table-held.md"

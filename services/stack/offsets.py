@@ -18,7 +18,7 @@ from pipelines.kafka.client import (
     list_offsets,
 )
 from pipelines.mirror.awaited_offsets import await_offsets
-from pipelines.mirror.progress import GROUP
+from pipelines.progress.publish import GROUP
 from pipelines.sources.base.database import SourceTopics
 from services.stack.endpoints import StackSettings
 from services.stack.errors import Unreachable

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_exponential
 
-from pipelines.mirror.holds import RETRIED
+from pipelines.progress.holds import RETRIED
 from pipelines.sources.base.database import LogPosition, SourceSession
 from pipelines.sources.base.errors import NotPrepared
 from services.stack.endpoints import StackSettings

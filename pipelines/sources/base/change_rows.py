@@ -34,6 +34,9 @@ FOUND_BROKEN = "broken"
 # Problems that decoding finds.
 NOT_AVRO, UNKNOWN_SCHEMA, UNDECODABLE = "not_avro", "unknown_schema", "undecodable"
 FOREIGN_TABLE, UNREPRESENTABLE = "foreign_table", "unrepresentable_value"
+# Those of an event that is no row's change.
+NO_SCHEMA, NOT_JSON, MISSING_VALUE = "no_schema_id", "not_json", "missing_value"
+TOO_OLD, FUTURE = "too_old", "in_the_future"
 # Problems that are found later.
 NO_KEY, UNKNOWN_OPERATION, UNAVAILABLE = "no_key", "unknown_operation", "unavailable_value"
 PARKED, WITHHELD, UNKNOWN_ROW, BROKEN = "parked", "schema_withheld", "unknown_row", "rule_broken"
@@ -54,6 +57,11 @@ EXPLANATIONS = {
     BROKEN: "the row breaks what its table's contract promises, and the contract says to reject it",
     UNKNOWN_ROW: "the table has no key, and no row of the lake equals the one that the event changes or deletes",
     UNAVAILABLE: "an unchanged value was left out of the event, and the lake has no earlier one",
+    NO_SCHEMA: "the value names no schema of the registry (a zero byte and a schema id, before it)",
+    NOT_JSON: "the value isn't the JSON of an event, or a field has another type than its column",
+    MISSING_VALUE: "the event hasn't got a value that each one must have",
+    TOO_OLD: "it says that it happened longer before it came than its stream's spec allows (event_time.earliest)",
+    FUTURE: "it says that it happened later than it came, by more than its stream's spec allows (event_time.latest)",
 }
 
 

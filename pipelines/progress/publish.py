@@ -1,6 +1,6 @@
-"""Publish how far the mirror has come, for lag tools and ``lakehouse wait``, as a consumer group's offsets.
+"""Publish how far a pipeline has come, for lag tools and ``lakehouse wait``, as a consumer group's offsets.
 
-Written after a batch is in the lake. Of a table that is held (see :mod:`pipelines.mirror.holds`) it is the position
+Written after a batch is in the lake. Of a table that is held (see :mod:`pipelines.progress.holds`) it is the position
 that the table has, and the offsets' metadata says why; of one that is let go of, the end. It is never used to resume:
 that is the ledger's.
 """
@@ -11,12 +11,12 @@ from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicP
 from confluent_kafka.admin import AdminClient
 from structlog.stdlib import BoundLogger
 
-from pipelines.mirror.holds import Hold
+from pipelines.progress.holds import Hold
 
 EndOffsets = Mapping[str, Mapping[int, int]]
 ProgressOffsets = dict[tuple[str, int], tuple[int, str]]
 
-GROUP = "lakehouse.mirror"
+GROUP, STREAMS_GROUP = "lakehouse.mirror", "lakehouse.streams"
 TIMEOUT_SECONDS = 10
 # Brokers refuse metadata of more than 4096 bytes.
 METADATA_CHARACTERS = 1000
@@ -44,8 +44,8 @@ def progress_offsets(
 class ProgressPublisher:
     """Publishes positions. A broker that doesn't answer is logged; the stream goes on."""
 
-    def __init__(self, kafka_bootstrap: str, log: BoundLogger) -> None:
-        self._kafka_bootstrap = kafka_bootstrap
+    def __init__(self, kafka_bootstrap: str, log: BoundLogger, group: str = GROUP) -> None:
+        self._kafka_bootstrap, self._group = kafka_bootstrap, group
         self._admin = self._connect()
         self._log = log
         self._published: ProgressOffsets = {}
@@ -60,9 +60,9 @@ class ProgressPublisher:
         ]
         try:
             request = self._admin.alter_consumer_group_offsets(
-                [ConsumerGroupTopicPartitions(GROUP, partitions)], request_timeout=TIMEOUT_SECONDS
+                [ConsumerGroupTopicPartitions(self._group, partitions)], request_timeout=TIMEOUT_SECONDS
             )
-            request[GROUP].result()
+            request[self._group].result()
         except KafkaException as error:
             self._log.warning("position_not_published", error=str(error))
             # A client that was asking when the broker was killed may never find the group's coordinator again.

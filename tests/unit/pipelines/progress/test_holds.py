@@ -5,8 +5,8 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from pipelines.errors import NotPublished, StopPipeline
-from pipelines.mirror.holds import Holds, Outlook
-from pipelines.mirror.progress import progress_offsets
+from pipelines.progress.holds import Holds, Outlook
+from pipelines.progress.publish import progress_offsets
 
 
 class Clock:

@@ -1,0 +1,115 @@
+"""Create a stream's table, and give it the columns that its schemas have by now."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pipelines.errors import StopPipeline
+from pipelines.lake.catalog import Lake
+from pipelines.lake.iceberg_schema import Identifiers
+from pipelines.lake.properties import EVENT_TIME, EVENTS, KIND, TOPIC
+from pipelines.lake.table import LakeTable
+from pipelines.protection.columns import ProtectedColumns
+from pipelines.schema.columns import TableShape
+from pipelines.schema.lake_types import is_promoted, printed
+from pipelines.specs.events import EventSpec
+
+# Where the record was, and when Kafka got it.
+TECHNICAL = {"_kafka_partition": "int", "_kafka_offset": "long", "_ingested_at": "timestamptz"}
+
+
+@dataclass(frozen=True)
+class StreamChange:
+    """One difference of what a table has from what its schemas say. ``place``: the column, or what is within it."""
+
+    kind: Literal["add", "widen", "change"]
+    place: str
+    to: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.place} {self.to}"
+
+
+def create_table(lake: Lake, spec: EventSpec, shape: TableShape, protected: ProtectedColumns) -> LakeTable:
+    """Create the table of a stream, with the columns of ``shape``. Raises StopPipeline."""
+    _check_names(spec, shape)
+    namespace, name = spec.name
+    types = {column.name: column.type.iceberg for column in shape.columns}
+    properties = {KIND: EVENTS, TOPIC: spec.topic, EVENT_TIME: spec.event_time.column}
+    return lake.create(
+        namespace, name, _schema(protected.shape(shape)), {**properties, **protected.properties({}, types)}
+    )
+
+
+def differences(table: LakeTable, shape: TableShape) -> list[StreamChange]:
+    """Return what the table lacks of the columns of ``shape``, which has the lake's types."""
+    has = {column["name"]: column["type"] for column in table.columns}
+    return [change for c in shape.columns for change in _differences(c.name, has.get(c.name), c.type.iceberg)]
+
+
+def follow(table: LakeTable, shape: TableShape) -> None:
+    """Give the table the columns and types of ``shape``, in one commit; none is taken from it."""
+    text = json.dumps(_schema(shape))
+    parser = table.jvm.org.apache.iceberg.SchemaParser
+    table.alter([lambda update: update.unionByNameWith(parser.fromJson(text))], {})
+
+
+def check_columns(spec: EventSpec, shape: TableShape) -> None:
+    """Raise StopPipeline where the columns aren't what the spec needs."""
+    types = {column.name: column.type.iceberg for column in shape.columns}
+    column = spec.event_time.column
+    if types.get(column) not in ("timestamptz", "timestamp", "date"):
+        found = f"is {printed(types[column])}" if column in types else "isn't among its columns"
+        raise StopPipeline(
+            f"{spec.table}: event_time.column is {column}, which {found}; it must be a timestamp. Mend the spec, or the"
+            " schema, and restart the streams (`make up`)."
+        )
+    by = spec.deduplicate.by if spec.deduplicate is not None else None
+    if by is not None and types.get(by) not in ("string", "int", "long"):
+        raise StopPipeline(
+            f"{spec.table}: deduplicate.by is {by}, which must be a column of text or whole numbers. Mend the spec."
+        )
+
+
+def _check_names(spec: EventSpec, shape: TableShape) -> None:
+    clash = sorted(set(shape.column_names) & TECHNICAL.keys())
+    if clash:
+        raise StopPipeline(f"{spec.table} has the column {clash[0]}, a name which the lake uses itself: rename it")
+    folded: dict[str, str] = {}
+    for name in shape.column_names:
+        other = folded.setdefault(name.casefold(), name)
+        if other != name:
+            raise StopPipeline(f"{spec.table} has the columns {other} and {name}, which SQL doesn't tell apart")
+
+
+def _schema(shape: TableShape) -> dict[str, Any]:
+    identifiers = Identifiers()
+    columns = [(column.name, column.type.iceberg) for column in shape.columns] + list(TECHNICAL.items())
+    numbered = [(identifiers.take(), name, kind) for name, kind in columns]
+    fields = [
+        {"id": number, "name": name, "required": False, "type": identifiers.number(kind)}
+        for number, name, kind in numbered
+    ]
+    return {"type": "struct", "schema-id": 0, "fields": fields}
+
+
+def _differences(place: str, has: Any, wanted: Any) -> Iterator[StreamChange]:
+    if has is None:
+        yield StreamChange("add", place, printed(wanted))
+    elif isinstance(has, Mapping) and isinstance(wanted, Mapping) and has["type"] == wanted["type"]:
+        for name, mine, other in _within(has, wanted):
+            yield from _differences(f"{place}{name}", mine, other)
+    elif printed(has) != printed(wanted) and not is_promoted(printed(wanted), printed(has)):
+        # What was widened before stays so.
+        kind: Literal["widen", "change"] = "widen" if is_promoted(printed(has), printed(wanted)) else "change"
+        yield StreamChange(kind, place, f"{printed(has)} to {printed(wanted)}")
+
+
+def _within(has: Mapping[str, Any], wanted: Mapping[str, Any]) -> Sequence[tuple[str, Any, Any]]:
+    if has["type"] == "list":
+        return [("[]", has["element"], wanted["element"])]
+    if has["type"] == "map":
+        return [(".*", has["value"], wanted["value"])]
+    known = {field["name"]: field["type"] for field in has["fields"]}
+    return [(f".{field['name']}", known.get(field["name"]), field["type"]) for field in wanted["fields"]]

@@ -1,0 +1,66 @@
+"""The schemas that a stream's records name: those of the registry that were met, and what they make of the table."""
+
+from collections.abc import Iterable
+
+from pipelines.errors import StopPipeline, UnknownSchema
+from pipelines.events.columns import Column, NoColumns, avro_columns, json_columns, merged, parsed, spec_columns
+from pipelines.events.decode import StreamSchema
+from pipelines.kafka.registry import SchemaLookup
+from pipelines.sources.base.change_rows import UNKNOWN_SCHEMA, WITHHELD
+from pipelines.specs.events import EventSpec
+
+
+class StreamSchemas:
+    """What is known of a stream's schemas. Used by one thread at a time."""
+
+    def __init__(self, spec: EventSpec, registry: SchemaLookup) -> None:
+        self._spec, self._registry = spec, registry
+        self._own = self._by_spec()
+        self._writers: dict[int, tuple[str, tuple[Column, ...]]] = {}
+        self._rejected: dict[int, str] = {}
+        self._newest: int | None = None
+
+    def _by_spec(self) -> tuple[Column, ...] | None:
+        try:
+            return spec_columns(self._spec)
+        except NoColumns as error:
+            raise StopPipeline(f"{self._spec.table} can't be had as its spec says: {error}. Mend the spec.") from None
+
+    def current(self) -> StreamSchema | None:
+        """Return how records are read, as far as schemas were met; None: none was. Raises RetryBatch, StopPipeline."""
+        if self._own is not None:
+            return StreamSchema(self._own, {}, {})
+        newest = self._registry.newest(self._spec.registry_subject)
+        if newest is not None and newest != self._newest:
+            self.meet([newest])
+            self._newest = newest
+        if not self._writers:
+            return None
+        columns: tuple[Column, ...] = ()
+        # Identifiers rise: what was registered last says which values are required.
+        for _, (_, has) in sorted(self._writers.items()):
+            columns = merged(columns, has)
+        return StreamSchema(columns, dict(self._writers), dict(self._rejected))
+
+    def meet(self, identifiers: Iterable[int]) -> bool:
+        """Look schemas up that records name, and return whether one of them says something new. Raises RetryBatch."""
+        fresh = [each for each in identifiers if each not in self._writers and each not in self._rejected]
+        for identifier in fresh:
+            try:
+                text = self._registry.schema(identifier)
+                schema = parsed(text)
+                columns = json_columns(schema) if self._spec.format == "json" else avro_columns(schema)
+            except UnknownSchema:
+                # It may be registered yet, and is looked up again then.
+                continue
+            except NoColumns as error:
+                self._rejected[identifier] = f"{UNKNOWN_SCHEMA}: {error}"
+                continue
+            self._writers[identifier] = (text, columns)
+        return any(each in self._writers or each in self._rejected for each in fresh)
+
+    def withhold(self, identifiers: Iterable[int], why: str) -> None:
+        """Have records that name these schemas be dead letters: the table doesn't follow them."""
+        for identifier in identifiers:
+            self._writers.pop(identifier, None)
+            self._rejected[identifier] = f"{WITHHELD}: {why}"

@@ -1,0 +1,356 @@
+"""Bring one stream's events into its table: what lies between its ledger and the topic's end, some at a time.
+
+A commit appends the events, and its summary says which offsets it accounts for. So each event is there once, whatever
+was killed on the way; no checkpoint beside the table is needed.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
+
+from pipelines.changes.enforce import Enforcement
+from pipelines.dead_letters.circuit_breaker import check_share
+from pipelines.dead_letters.store import DeadLetters, rejected_records
+from pipelines.dead_letters.waiting import WaitingKeys
+from pipelines.errors import RetryBatch, StopPipeline
+from pipelines.events.decode import StreamSchema, table_shape
+from pipelines.events.evolve import StreamChange, check_columns, create_table, differences, follow
+from pipelines.events.plan import INGESTED, OFFSET, PARTITION, StreamPlan, StreamRows
+from pipelines.events.schemas import StreamSchemas
+from pipelines.events.seen import SeenEvents
+from pipelines.evolve.describe import Description
+from pipelines.kafka.ranges import Ranges, non_empty, offset_count
+from pipelines.kafka.registry import SchemaLookup
+from pipelines.kafka.topic_reader import TopicReader, split_ranges
+from pipelines.lake.append import append_files
+from pipelines.lake.arrow_schema import arrow_field, as_rows
+from pipelines.lake.catalog import Lake
+from pipelines.lake.clock import check_clock
+from pipelines.lake.data_files import FileWriter, Partition, WrittenFile
+from pipelines.lake.partition_values import Partitioning
+from pipelines.lake.partitioning import LayoutError, apply_layout
+from pipelines.lake.row_delta import Moved
+from pipelines.lake.storage import Storage
+from pipelines.lake.table import LakeTable
+from pipelines.ledger.entries import Counts
+from pipelines.ledger.guard import ledger_guard
+from pipelines.ledger.table_ledger import TableLedger
+from pipelines.protection.columns import ProtectedColumns
+from pipelines.protection.functions import Vault
+from pipelines.specs.events import EventSpec
+from quality.contract import Contract
+
+PIPELINE = "streams"
+# Of the events that a commit appended: the first and last time at which they happened, and how many seconds the latest
+# of them took to come.
+EVENT_TIMES = "lakehouse.event-times"
+
+
+@dataclass
+class StreamOutcome:
+    """What became of a stream's records in one go. ``lateness``: seconds from the event to Kafka, at most."""
+
+    rows: int = 0
+    counts: Counts = field(default_factory=Counts)
+    commits: int = 0
+    broken: Counter[str] = field(default_factory=Counter)
+    changes: list[str] = field(default_factory=list)
+    not_enforced: dict[str, str] = field(default_factory=dict)
+    layout_refused: str | None = None
+    oldest: datetime | None = None
+    lateness: float | None = None
+    lost: int = 0
+
+
+@dataclass(frozen=True)
+class StreamRules:
+    """What a stream is brought in by, beside its spec. ``state``: a folder of its own; ``at_once``: offsets a commit.
+
+    ``dead_share``: of a commit's records so many may be dead letters.
+    """
+
+    contract: Contract | None
+    vault: Vault | None
+    dead_share: float
+    at_once: int
+    state: Path
+
+
+class StreamTable:
+    """One stream's table. Used by one thread at a time."""
+
+    def __init__(
+        self, spec: EventSpec, records: TopicReader, registry: SchemaLookup, letters: DeadLetters, waiting: WaitingKeys,
+        rules: StreamRules,
+    ) -> None:  # fmt: skip
+        self.spec, self._records, self._letters, self._waiting, self._rules = spec, records, letters, waiting, rules
+        self._ledger = TableLedger(PIPELINE, *spec.name)
+        self._schemas = StreamSchemas(spec, registry)
+        self._protected = ProtectedColumns(rules.contract, rules.vault)
+        self._enforcement = Enforcement(rules.contract) if rules.contract is not None else None
+        self._description = Description(rules.contract)
+        self._plan: StreamPlan | None = None
+        self._own: SparkSession | None = None
+        self._seen: SeenEvents | None = None
+        self._stale = True
+        self._laid_out: tuple[str, int] | None = None
+
+    @property
+    def lake_name(self) -> str:
+        """``namespace.table`` of the lake."""
+        return self.spec.table
+
+    @property
+    def source_table(self) -> tuple[str, str]:
+        """What its spec is found by."""
+        return self.spec.name
+
+    @property
+    def positions(self) -> Mapping[int, int]:
+        """Partition to the offset up to which everything is in the table."""
+        return self._ledger.known.positions
+
+    @contextmanager
+    def between_batches(self, session: SparkSession) -> Iterator[TableLedger]:
+        """Give the table's ledger as it is now, for commits that change no row."""
+        self._stale = True
+        self._ledger.load(Lake(session))
+        try:
+            yield self._ledger
+        except BaseException:
+            self._ledger.forget()
+            raise
+
+    def bring(self, session: SparkSession, number: int) -> StreamOutcome:
+        """Bring in what the topic has by now. Raises RetryBatch, or StopPipeline where a person must act."""
+        outcome = StreamOutcome()
+        partitions = self._records.partitions(self.spec.topic)
+        if not partitions:
+            return outcome
+        if self._stale:
+            self._ledger.load(Lake(session))
+            self._stale = False
+        self._ledger.partitions = len(partitions)
+        try:
+            pending = self._pending(partitions, outcome, number)
+            for ranges in split_ranges(pending, self._rules.at_once) if pending else ():
+                self._bring(session, ranges, number, outcome)
+        except BaseException as error:
+            # The commit may have been done all the same: the table tells.
+            self._stale = True
+            if isinstance(error, Moved):
+                raise RetryBatch(str(error)) from error
+            raise
+        return outcome
+
+    def _pending(self, partitions: list[int], outcome: StreamOutcome, number: int) -> Ranges:
+        """Return what isn't in the table yet of what Kafka has. What it has lost is told, and accounted for."""
+        ends = self._records.present_ends(self.spec.topic, partitions)
+        pending = self._ledger.reached.up_to(ends)
+        if not pending:
+            return {}
+        lost = self._records.lost(self.spec.topic, pending)
+        if lost:
+            if self._ledger.known.positions:
+                outcome.lost = offset_count(lost)
+                self._ledger.give_up(lost, number)
+            else:
+                # What was deleted before the table's first event was never asked for.
+                self._ledger.read_through(lost)
+            pending = self._ledger.reached.up_to(ends)
+        return pending
+
+    def _bring(self, session: SparkSession, ranges: Ranges, number: int, outcome: StreamOutcome) -> None:
+        while True:
+            schema = self._schemas.current()
+            if schema is None:
+                self._first_schema(session, ranges)
+                continue
+            table = self._ready(session, schema, outcome)
+            plan = self._planned(session, schema, table, outcome)
+            rows = plan.run(ranges)
+            if not self._schemas.meet(rows.unknown):
+                break
+        self._commit(session, table, plan, rows, ranges, number, outcome)
+
+    def _first_schema(self, session: SparkSession, ranges: Ranges) -> None:
+        """Meet the schemas that the first records name. Raises StopPipeline where there are none."""
+        named = set()
+        for _, records in self._records.read(session, self.spec.topic, _first(ranges)):
+            named |= {int.from_bytes(row.value[1:5], "big") for row in records.where("value IS NOT NULL").collect()
+                      if len(row.value) > 5 and row.value[0] == 0}  # fmt: skip
+        if not self._schemas.meet(named):
+            raise StopPipeline(
+                f"{self.spec.table}: the registry has no schema under the subject {self.spec.registry_subject}, nor one"
+                f" that the first records of {self.spec.topic} name. Register one, or say the columns in its spec"
+                " (columns, json_schema); it is tried again by itself."
+            )
+
+    def _ready(self, session: SparkSession, schema: StreamSchema, outcome: StreamOutcome) -> LakeTable:
+        """Return the table with what the schema says. Raises StopPipeline."""
+        shape = table_shape(self.spec, schema.columns)
+        table = self._ledger.table
+        if table is None:
+            check_columns(self.spec, shape)
+            self._protected.check(shape.columns, (OFFSET,))
+            table = self._ledger.table = create_table(Lake(session), self.spec, shape, self._protected)
+            outcome.changes.append("created")
+        elif self._plan is None or self._plan.schema.columns != schema.columns:
+            check_columns(self.spec, shape)
+            self._protected.check(shape.columns, (OFFSET,))
+            self._evolve(table, schema, outcome)
+        check_clock(table)
+        if self._laid_out != table.identity:
+            try:
+                outcome.changes += apply_layout(table, self.spec.layout)
+            except LayoutError as error:
+                outcome.layout_refused = str(error)
+            self._laid_out = table.identity
+        outcome.changes += [f"described {name}" for name in self._description.write(table)]
+        return table
+
+    def _evolve(self, table: LakeTable, schema: StreamSchema, outcome: StreamOutcome) -> None:
+        shape = self._protected.shape(table_shape(self.spec, schema.columns))
+        found = differences(table, shape)
+        refused = [change for change in found if self._policy(change) != "evolve"]
+        if refused:
+            self._refuse(refused, schema)
+        if found:
+            follow(table, shape)
+            outcome.changes += [str(change) for change in found]
+
+    def _policy(self, change: StreamChange) -> str:
+        return str(getattr(self.spec.schema_changes, change.kind))
+
+    def _refuse(self, refused: list[StreamChange], schema: StreamSchema) -> None:
+        """Have the records of schemas that aren't followed be dead letters, or raise StopPipeline."""
+        frozen = [change for change in refused if self._policy(change) == "freeze"]
+        told = ", ".join(map(str, frozen or refused))
+        newest = max(schema.writers, default=None)
+        if frozen or newest is None or len(schema.writers) == 1:
+            raise StopPipeline(
+                f"{self.spec.table} doesn't follow its schema: {told}. Undo it in the registry, give the field another"
+                " name, or change schema_changes in its spec; it is tried again by itself, and nothing is lost."
+            )
+        self._schemas.withhold([newest], told)
+        raise RetryBatch(f"{self.spec.table}: schema {newest} isn't followed ({told}): its records are dead letters")
+
+    def _planned(
+        self, session: SparkSession, schema: StreamSchema, table: LakeTable, outcome: StreamOutcome
+    ) -> StreamPlan:
+        if self._plan is None or self._plan.schema != schema or self._plan.identity != table.identity:
+            partitioning = Partitioning.of(table)
+            if partitioning is None:
+                raise StopPipeline(
+                    f"{self.spec.table} can't be partitioned so here: change layout.partition in its spec"
+                )
+            self._own = self._own or session.newSession()
+            self._plan = StreamPlan(
+                self._own, self.spec, schema, table, self._records, self._enforcement, self._protected, partitioning
+            )
+            outcome.not_enforced |= self._plan.not_enforced
+        return self._plan
+
+    def _commit(
+        self, session: SparkSession, table: LakeTable, plan: StreamPlan, rows: StreamRows, ranges: Ranges, number: int,
+        outcome: StreamOutcome,
+    ) -> None:  # fmt: skip
+        records = rows.good.num_rows + rows.bad.num_rows
+        if rows.bad.num_rows:
+            self._keep_letters(session, rows.bad, records, ranges, number)
+        good, seen = rows.good, self._seen_events(session)
+        if seen is not None and good.num_rows:
+            good = good.sort_by([(INGESTED, "ascending"), (PARTITION, "ascending"), (OFFSET, "ascending")])
+            good = good.filter(pa.array(seen.fresh(table, good)))
+        counts = Counts(
+            merged=good.num_rows, dead_lettered=rows.bad.num_rows, tombstones=rows.tombstones,
+            duplicates=rows.good.num_rows - good.num_rows,
+        )  # fmt: skip
+        before, written = table.snapshot_id, [] if not good.num_rows else _write(table, session, plan, good)
+        times = self._times(good)
+
+        def append(summary: Mapping[str, str]) -> None:
+            more = {} if times is None else {EVENT_TIMES: json.dumps(times)}
+            files = [file for file, _ in written]
+            append_files(table, files, {**summary, **more}, ledger_guard(table, self._ledger.known))
+
+        offsets = self._ledger.known.up_to(self._ledger.reached.after(ranges).positions)
+        self._ledger.commit(number, offsets, counts, append if written else None, None, rows.broken)
+        self._ledger.read_through(ranges)
+        if seen is not None:
+            seen.committed(table, before, written)
+        outcome.rows, outcome.counts, outcome.commits = (
+            outcome.rows + records,
+            outcome.counts + counts,
+            outcome.commits + 1,
+        )
+        outcome.broken.update(rows.broken)
+        if times is not None:
+            outcome.lateness = max(outcome.lateness or 0.0, float(times["lateness"]))
+            came = pc.min(good[INGESTED]).as_py()
+            outcome.oldest = came if outcome.oldest is None else min(outcome.oldest, came)
+
+    def _times(self, good: pa.Table) -> dict[str, Any] | None:
+        """Return when the events happened, and how late the latest came, in seconds; None: there is no event."""
+        if not good.num_rows:
+            return None
+        happened = good[self.spec.event_time.column].cast(pa.timestamp("us"))
+        late = pc.subtract(good[INGESTED].cast(pa.timestamp("us")), happened).cast(pa.int64())
+        first, last = (moment.replace(tzinfo=UTC).isoformat() for moment in pc.min_max(happened).as_py().values())
+        return {"first": first, "last": last, "lateness": round(max(0, pc.max(late).as_py()) / 1e6, 3)}
+
+    def _seen_events(self, session: SparkSession) -> SeenEvents | None:
+        rule = self.spec.deduplicate
+        if rule is not None and self._seen is None:
+            folder = self._rules.state / "seen" / self.spec.table
+            self._seen = SeenEvents(rule, self.spec.event_time.column, Storage.of(session), folder)
+        return self._seen
+
+    def _keep_letters(
+        self, session: SparkSession, bad: pa.Table, records: int, ranges: Ranges, number: int
+    ) -> None:  # fmt: skip
+        topic, named = self.spec.topic, _spans(bad)
+        verdicts = session.createDataFrame(bad.rename_columns(["partition", "offset", "problem"]))
+        for _, raw in self._records.read(session, topic, named, whole=True):
+            letters: DataFrame = rejected_records(raw, verdicts)
+            check_share(letters, topic, records, self._rules.dead_share, self._waiting.accepted(topic))
+            self._letters.write(self._protected.sealed(letters), topic, number, ranges)
+
+
+def _spans(bad: pa.Table) -> dict[int, tuple[int, int]]:
+    """Return the ranges among which all these positions are."""
+    found = bad.group_by(PARTITION).aggregate([(OFFSET, "min"), (OFFSET, "max")])
+    columns = (found[PARTITION], found[f"{OFFSET}_min"], found[f"{OFFSET}_max"])
+    return {p: (low, high + 1) for p, low, high in zip(*(c.to_pylist() for c in columns), strict=True)}
+
+
+def _first(ranges: Ranges, records: int = 100) -> Ranges:
+    return non_empty({partition: (start, min(end, start + records)) for partition, (start, end) in ranges.items()})
+
+
+def _write(
+    table: LakeTable, session: SparkSession, plan: StreamPlan, good: pa.Table
+) -> list[tuple[WrittenFile, pa.Table]]:
+    """Write a file for each partition, and return each with its rows."""
+    writer = FileWriter(table, Storage.of(session))
+    partitions = plan.partitioning.partitions(good)
+    values = as_rows(good, [arrow_field(column) for column in table.columns])
+    places: dict[Partition, list[int]] = {}
+    for index, partition in enumerate(partitions):
+        places.setdefault(partition, []).append(index)
+    written = []
+    for partition, indices in places.items():
+        rows = values if len(places) == 1 else values.take(pa.array(np.array(indices)))
+        written.append((writer.data(rows, partition), rows))
+    writer.finish()
+    return written
