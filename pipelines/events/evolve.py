@@ -1,13 +1,12 @@
 """Create a stream's table, and give it the columns that its schemas have by now."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from pipelines.errors import StopPipeline
 from pipelines.lake.catalog import Lake
-from pipelines.lake.iceberg_schema import Identifiers
+from pipelines.lake.iceberg_schema import Identifiers, union_of
 from pipelines.lake.properties import EVENT_TIME, EVENTS, KIND, TOPIC
 from pipelines.lake.table import LakeTable
 from pipelines.protection.columns import ProtectedColumns
@@ -50,9 +49,7 @@ def differences(table: LakeTable, shape: TableShape) -> list[StreamChange]:
 
 def follow(table: LakeTable, shape: TableShape) -> None:
     """Give the table the columns and types of ``shape``, in one commit; none is taken from it."""
-    text = json.dumps(_schema(shape))
-    parser = table.jvm.org.apache.iceberg.SchemaParser
-    table.alter([lambda update: update.unionByNameWith(parser.fromJson(text))], {})
+    table.alter([union_of(table, _schema(shape))], {})
 
 
 def check_columns(spec: EventSpec, shape: TableShape) -> None:

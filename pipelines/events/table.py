@@ -5,15 +5,11 @@ was killed on the way; no checkpoint beside the table is needed.
 """
 
 import json
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
@@ -23,22 +19,19 @@ from pipelines.dead_letters.circuit_breaker import check_share
 from pipelines.dead_letters.store import DeadLetters, rejected_records
 from pipelines.dead_letters.waiting import WaitingKeys
 from pipelines.errors import RetryBatch, StopPipeline
-from pipelines.events.decode import StreamSchema, table_shape
-from pipelines.events.evolve import StreamChange, check_columns, create_table, differences, follow
+from pipelines.events.decode import StreamSchema
+from pipelines.events.outcome import StreamOutcome
 from pipelines.events.plan import INGESTED, OFFSET, PARTITION, StreamPlan, StreamRows
 from pipelines.events.schemas import StreamSchemas
 from pipelines.events.seen import SeenEvents
-from pipelines.evolve.describe import Description
-from pipelines.kafka.ranges import Ranges, non_empty, offset_count
+from pipelines.events.setup import StreamSetup
+from pipelines.events.write import event_times, write_rows
+from pipelines.kafka.ranges import Ranges, offset_count
 from pipelines.kafka.registry import SchemaLookup
 from pipelines.kafka.topic_reader import TopicReader, split_ranges
 from pipelines.lake.append import append_files
-from pipelines.lake.arrow_schema import arrow_field, as_rows
 from pipelines.lake.catalog import Lake
-from pipelines.lake.clock import check_clock
-from pipelines.lake.data_files import FileWriter, Partition, WrittenFile
 from pipelines.lake.partition_values import Partitioning
-from pipelines.lake.partitioning import LayoutError, apply_layout
 from pipelines.lake.row_delta import Moved
 from pipelines.lake.storage import Storage
 from pipelines.lake.table import LakeTable
@@ -54,22 +47,6 @@ PIPELINE = "streams"
 # Of the events that a commit appended: the first and last time at which they happened, and how many seconds the latest
 # of them took to come.
 EVENT_TIMES = "lakehouse.event-times"
-
-
-@dataclass
-class StreamOutcome:
-    """What became of a stream's records in one go. ``lateness``: seconds from the event to Kafka, at most."""
-
-    rows: int = 0
-    counts: Counts = field(default_factory=Counts)
-    commits: int = 0
-    broken: Counter[str] = field(default_factory=Counter)
-    changes: list[str] = field(default_factory=list)
-    not_enforced: dict[str, str] = field(default_factory=dict)
-    layout_refused: str | None = None
-    oldest: datetime | None = None
-    lateness: float | None = None
-    lost: int = 0
 
 
 @dataclass(frozen=True)
@@ -98,12 +75,11 @@ class StreamTable:
         self._schemas = StreamSchemas(spec, registry)
         self._protected = ProtectedColumns(rules.contract, rules.vault)
         self._enforcement = Enforcement(rules.contract) if rules.contract is not None else None
-        self._description = Description(rules.contract)
+        self._setup = StreamSetup(spec, records, self._schemas, self._ledger, self._protected, rules.contract)
         self._plan: StreamPlan | None = None
         self._own: SparkSession | None = None
         self._seen: SeenEvents | None = None
         self._stale = True
-        self._laid_out: tuple[str, int] | None = None
 
     @property
     def lake_name(self) -> str:
@@ -174,76 +150,15 @@ class StreamTable:
         while True:
             schema = self._schemas.current()
             if schema is None:
-                self._first_schema(session, ranges)
+                self._setup.first_schema(session, ranges)
                 continue
-            table = self._ready(session, schema, outcome)
+            known = self._plan is not None and self._plan.schema.columns == schema.columns
+            table = self._setup.ready(session, schema, known, outcome)
             plan = self._planned(session, schema, table, outcome)
             rows = plan.run(ranges)
             if not self._schemas.meet(rows.unknown):
                 break
         self._commit(session, table, plan, rows, ranges, number, outcome)
-
-    def _first_schema(self, session: SparkSession, ranges: Ranges) -> None:
-        """Meet the schemas that the first records name. Raises StopPipeline where there are none."""
-        named = set()
-        for _, records in self._records.read(session, self.spec.topic, _first(ranges)):
-            named |= {int.from_bytes(row.value[1:5], "big") for row in records.where("value IS NOT NULL").collect()
-                      if len(row.value) > 5 and row.value[0] == 0}  # fmt: skip
-        if not self._schemas.meet(named):
-            raise StopPipeline(
-                f"{self.spec.table}: the registry has no schema under the subject {self.spec.registry_subject}, nor one"
-                f" that the first records of {self.spec.topic} name. Register one, or say the columns in its spec"
-                " (columns, json_schema); it is tried again by itself."
-            )
-
-    def _ready(self, session: SparkSession, schema: StreamSchema, outcome: StreamOutcome) -> LakeTable:
-        """Return the table with what the schema says. Raises StopPipeline."""
-        shape = table_shape(self.spec, schema.columns)
-        table = self._ledger.table
-        if table is None:
-            check_columns(self.spec, shape)
-            self._protected.check(shape.columns, (OFFSET,))
-            table = self._ledger.table = create_table(Lake(session), self.spec, shape, self._protected)
-            outcome.changes.append("created")
-        elif self._plan is None or self._plan.schema.columns != schema.columns:
-            check_columns(self.spec, shape)
-            self._protected.check(shape.columns, (OFFSET,))
-            self._evolve(table, schema, outcome)
-        check_clock(table)
-        if self._laid_out != table.identity:
-            try:
-                outcome.changes += apply_layout(table, self.spec.layout)
-            except LayoutError as error:
-                outcome.layout_refused = str(error)
-            self._laid_out = table.identity
-        outcome.changes += [f"described {name}" for name in self._description.write(table)]
-        return table
-
-    def _evolve(self, table: LakeTable, schema: StreamSchema, outcome: StreamOutcome) -> None:
-        shape = self._protected.shape(table_shape(self.spec, schema.columns))
-        found = differences(table, shape)
-        refused = [change for change in found if self._policy(change) != "evolve"]
-        if refused:
-            self._refuse(refused, schema)
-        if found:
-            follow(table, shape)
-            outcome.changes += [str(change) for change in found]
-
-    def _policy(self, change: StreamChange) -> str:
-        return str(getattr(self.spec.schema_changes, change.kind))
-
-    def _refuse(self, refused: list[StreamChange], schema: StreamSchema) -> None:
-        """Have the records of schemas that aren't followed be dead letters, or raise StopPipeline."""
-        frozen = [change for change in refused if self._policy(change) == "freeze"]
-        told = ", ".join(map(str, frozen or refused))
-        newest = max(schema.writers, default=None)
-        if frozen or newest is None or len(schema.writers) == 1:
-            raise StopPipeline(
-                f"{self.spec.table} doesn't follow its schema: {told}. Undo it in the registry, give the field another"
-                " name, or change schema_changes in its spec; it is tried again by itself, and nothing is lost."
-            )
-        self._schemas.withhold([newest], told)
-        raise RetryBatch(f"{self.spec.table}: schema {newest} isn't followed ({told}): its records are dead letters")
 
     def _planned(
         self, session: SparkSession, schema: StreamSchema, table: LakeTable, outcome: StreamOutcome
@@ -276,8 +191,11 @@ class StreamTable:
             merged=good.num_rows, dead_lettered=rows.bad.num_rows, tombstones=rows.tombstones,
             duplicates=rows.good.num_rows - good.num_rows,
         )  # fmt: skip
-        before, written = table.snapshot_id, [] if not good.num_rows else _write(table, session, plan, good)
-        times = self._times(good)
+        before, written = (
+            table.snapshot_id,
+            [] if not good.num_rows else write_rows(table, session, plan.partitioning, good),
+        )
+        times = event_times(good, self.spec.event_time.column)
 
         def append(summary: Mapping[str, str]) -> None:
             more = {} if times is None else {EVENT_TIMES: json.dumps(times)}
@@ -299,15 +217,6 @@ class StreamTable:
             outcome.lateness = max(outcome.lateness or 0.0, float(times["lateness"]))
             came = pc.min(good[INGESTED]).as_py()
             outcome.oldest = came if outcome.oldest is None else min(outcome.oldest, came)
-
-    def _times(self, good: pa.Table) -> dict[str, Any] | None:
-        """Return when the events happened, and how late the latest came, in seconds; None: there is no event."""
-        if not good.num_rows:
-            return None
-        happened = good[self.spec.event_time.column].cast(pa.timestamp("us"))
-        late = pc.subtract(good[INGESTED].cast(pa.timestamp("us")), happened).cast(pa.int64())
-        first, last = (moment.replace(tzinfo=UTC).isoformat() for moment in pc.min_max(happened).as_py().values())
-        return {"first": first, "last": last, "lateness": round(max(0, pc.max(late).as_py()) / 1e6, 3)}
 
     def _seen_events(self, session: SparkSession) -> SeenEvents | None:
         rule = self.spec.deduplicate
@@ -332,25 +241,3 @@ def _spans(bad: pa.Table) -> dict[int, tuple[int, int]]:
     found = bad.group_by(PARTITION).aggregate([(OFFSET, "min"), (OFFSET, "max")])
     columns = (found[PARTITION], found[f"{OFFSET}_min"], found[f"{OFFSET}_max"])
     return {p: (low, high + 1) for p, low, high in zip(*(c.to_pylist() for c in columns), strict=True)}
-
-
-def _first(ranges: Ranges, records: int = 100) -> Ranges:
-    return non_empty({partition: (start, min(end, start + records)) for partition, (start, end) in ranges.items()})
-
-
-def _write(
-    table: LakeTable, session: SparkSession, plan: StreamPlan, good: pa.Table
-) -> list[tuple[WrittenFile, pa.Table]]:
-    """Write a file for each partition, and return each with its rows."""
-    writer = FileWriter(table, Storage.of(session))
-    partitions = plan.partitioning.partitions(good)
-    values = as_rows(good, [arrow_field(column) for column in table.columns])
-    places: dict[Partition, list[int]] = {}
-    for index, partition in enumerate(partitions):
-        places.setdefault(partition, []).append(index)
-    written = []
-    for partition, indices in places.items():
-        rows = values if len(places) == 1 else values.take(pa.array(np.array(indices)))
-        written.append((writer.data(rows, partition), rows))
-    writer.finish()
-    return written

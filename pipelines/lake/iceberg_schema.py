@@ -93,11 +93,17 @@ def steps(table: LakeTable, found: Sequence[Change], columns: Sequence[SourceCol
                 update = update.deleteColumn(change.column)
         return update
 
-    def add(update: Any) -> Any:
-        schema = {"type": "struct", "schema-id": 0, "fields": fresh}
-        return update.unionByNameWith(table.jvm.org.apache.iceberg.SchemaParser.fromJson(json.dumps(schema)))
-
+    add = union_of(table, {"type": "struct", "schema-id": 0, "fields": fresh})
     return [drop, put_aside, rename, retype, *([add] if fresh else [])] if found else []
+
+
+def union_of(table: LakeTable, schema: dict[str, Any]) -> Callable[[Any], Any]:
+    """Return the step that gives a table what ``schema`` has beyond it, also within structs.
+
+    ``schema``: in Iceberg's JSON form.
+    """
+    parsed = table.jvm.org.apache.iceberg.SchemaParser.fromJson(json.dumps(schema))
+    return lambda update: update.unionByNameWith(parsed)
 
 
 def set_key(update: Any, was: Sequence[str], keys: Sequence[str]) -> Any:

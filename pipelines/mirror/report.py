@@ -26,7 +26,7 @@ def batch_line(number: int, outcomes: Sequence[TopicOutcome], profile_s: float, 
     return {
         "batch": number,
         "rows": {o.topic: o.rows + o.reread for o in sorted(outcomes, key=lambda o: o.topic) if o.rows or o.reread},
-        **asdict(counts),
+        **{name: count for name, count in asdict(counts).items() if name != "duplicates"},
         "schema_changes": {o.topic: o.schema_changes for o in outcomes if o.schema_changes},
         "layout": {o.topic: o.layout for o in outcomes if o.layout},
         "described": {o.topic: o.described for o in outcomes if o.described},

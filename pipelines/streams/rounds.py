@@ -12,7 +12,8 @@ from structlog.stdlib import BoundLogger
 
 from pipelines.dead_letters.waiting import WaitingKeys
 from pipelines.errors import PipelineError
-from pipelines.events.table import StreamOutcome, StreamTable
+from pipelines.events.outcome import StreamOutcome
+from pipelines.events.table import StreamTable
 from pipelines.maintenance.rounds import Maintenance
 from pipelines.progress.holds import Holds
 from pipelines.progress.publish import METADATA_CHARACTERS, ProgressPublisher

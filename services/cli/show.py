@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 from pyiceberg.table import Table as LakeTable
 
+from pipelines.lake.properties import EVENTS, KIND
 from pipelines.specs.load import load_specs
 from services.checker.record import CheckRun, newest
 from services.cli.output import age, expected_errors, print_json, size
@@ -41,7 +42,8 @@ def show_table(name: Annotated[str, typer.Argument(metavar="TABLE")], as_json: A
     with expected_errors(as_json):
         settings = StackSettings.load()
         table, catalog = named(settings, name, as_json), open_catalog(settings)
-        found, history = facts(table, *lags(settings), verified(catalog)), _history(table)
+        events = [table] if table.properties.get(KIND) == EVENTS else []
+        found, history = facts(table, *lags(settings, events), verified(catalog)), _history(table)
         health, warned = _health(table)
         layout, asked = layout_of(table), _asked(table)
         types, protected = {f.name: str(f.field_type) for f in table.schema().fields}, protections(table)
@@ -63,7 +65,7 @@ def show_table(name: Annotated[str, typer.Argument(metavar="TABLE")], as_json: A
         return
     described = {
         "table": found.table,
-        "source": found.source_table or "-",
+        "source": found.source_table or f"topic {found.topic}",
         "key": ", ".join(found.key) or "none (append only)",
         "rows": f"{found.rows:,}",
         "files": f"{found.data_files} data, {found.delete_files} deletes, {size(found.bytes)}",

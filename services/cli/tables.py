@@ -1,7 +1,7 @@
-"""`lakehouse table`: the mirrored tables, their files and how fresh they are."""
+"""`lakehouse table`: the tables of the lake, their files and how fresh they are."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Annotated, Any
@@ -13,13 +13,13 @@ from pyiceberg.manifest import DataFileContent
 from pyiceberg.table import Table as LakeTable
 from pyiceberg.types import TimestamptzType
 
-from pipelines.lake.properties import KEY_COLUMNS, SOURCE_SCHEMA, SOURCE_TABLE, TOPIC
+from pipelines.lake.properties import KEY_COLUMNS, KIND, SOURCE_SCHEMA, SOURCE_TABLE, TOPIC
 from services.cli.output import UNUSABLE, NeededBecause, age, expected_errors, fail, need_reason, print_json, size
 from services.operations.audit_trail import audited
 from services.operations.dead_letters.letters import Letters
 from services.stack.console import Grid, out
 from services.stack.endpoints import StackSettings
-from services.stack.lake import ledger_of, open_catalog, tables
+from services.stack.lake import ledger_of, open_catalog, streams, tables
 from services.stack.offsets import Offsets, behind, kafka
 from services.verify import record
 from services.verify.rounds import TableState
@@ -28,18 +28,25 @@ app = typer.Typer(help="Tables of the lake.", no_args_is_help=True, rich_markup_
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 
+# When a row's change was committed in its source, and when Kafka got an event.
+MOMENTS = ("_committed_at", "_ingested_at")
+
+
 @dataclass(frozen=True)
 class TableFacts:
-    """What is shown of a mirrored table.
+    """What is shown of a table.
 
-    ``lag``: offsets of its topic not yet in the lake; ``freshness_seconds``: 0 without lag, else the age of the newest
-    source commit that the table shows. ``held``: why the mirror can't bring it on. ``verified_through``: the log
-    position through which the verifier has found it equal to its source, ``verified_at`` the source's clock there;
-    ``differences``: rows that it knows to differ.
+    ``kind``: mirror; or events, of an event stream, which has a topic and no source table. ``lag``: offsets of its
+    topic not yet in the lake; ``freshness_seconds``: 0 without lag, else the age of the newest source commit, or event,
+    that the table shows. ``held``: why it can't go on. ``verified_through``: the log position through which the
+    verifier has found it equal to its source, ``verified_at`` the source's clock there; ``differences``: rows that it
+    knows to differ.
     """
 
     table: str
+    kind: str
     source_table: str | None
+    topic: str | None
     key: list[str]
     rows: int
     data_files: int
@@ -72,7 +79,9 @@ def facts(table: LakeTable, lags: Offsets, held: Mapping[str, str], known: Mappi
     seen = state.verified if state else None
     return TableFacts(
         table=".".join(("lake", *table.name()[-2:])),
+        kind=properties.get(KIND, "mirror"),
         source_table=source and f"{properties[SOURCE_SCHEMA]}.{source}",
+        topic=topic,
         key=key,
         rows=number["records"] - number["position-deletes"],
         data_files=number["data-files"],
@@ -94,10 +103,10 @@ def facts(table: LakeTable, lags: Offsets, held: Mapping[str, str], known: Mappi
 
 
 def _age_of_newest(table: LakeTable) -> float | None:
-    snapshot = table.current_snapshot()
-    if snapshot is None or "_committed_at" not in table.schema().column_names:
+    snapshot, named = table.current_snapshot(), [n for n in MOMENTS if n in table.schema().column_names]
+    if snapshot is None or not named:
         return None
-    column = table.schema().find_field("_committed_at")
+    column = table.schema().find_field(named[0])
     bounds = [
         entry.data_file.upper_bounds[column.field_id]
         for manifest in snapshot.manifests(table.io)
@@ -110,11 +119,17 @@ def _age_of_newest(table: LakeTable) -> float | None:
     return max(0.0, datetime.now(UTC).timestamp() - newest_us / 1e6)
 
 
-def lags(settings: StackSettings) -> tuple[Offsets, dict[str, str]]:
-    """Return what the lake lacks of every partition, and the topics whose tables are held."""
-    topics = kafka(settings)
-    partitions = topics.partitions()
+def lags(settings: StackSettings, streams: Iterable[LakeTable] = ()) -> tuple[Offsets, dict[str, str]]:
+    """Return what the lake lacks of every partition, and the topics whose tables are held.
+
+    ``streams``: the tables of event streams, whose topics count as well.
+    """
+    topics, names = kafka(settings), [table.properties[TOPIC] for table in streams]
+    partitions = [*topics.partitions(), *(topics.partitions_of(names) if names else ())]
     reached, held = topics.told()
+    if names:
+        more, others = topics.streams_told(names)
+        reached, held = reached | more, held | others
     return behind(topics.ends(partitions), topics.starts(partitions), reached), held
 
 
@@ -123,7 +138,7 @@ def verified(catalog: Catalog) -> dict[str, TableState]:
     return {state.table: state for state in record.read(catalog)}
 
 
-LIST_HELP = """List the mirrored tables: rows, files, size, lag, freshness, and what the verifier knows of them.
+LIST_HELP = """List the tables: rows, files, size, lag, freshness, and what the verifier knows of them.
 
 Examples:
 
@@ -138,9 +153,11 @@ def list_tables(as_json: AsJson = False) -> None:
     """List tables."""
     with expected_errors(as_json):
         settings = StackSettings.load()
-        (lacking, held), catalog = lags(settings), open_catalog(settings)
+        catalog = open_catalog(settings)
+        events = list(streams(catalog, settings))
+        lacking, held = lags(settings, events)
         known = verified(catalog)
-        found = [facts(table, lacking, held, known) for table in tables(catalog, settings)]
+        found = [facts(table, lacking, held, known) for table in (*tables(catalog, settings), *events)]
     if as_json:
         print_json({"tables": [asdict(table) for table in found], "held": held})
     else:
@@ -168,7 +185,7 @@ def _print(found: list[TableFacts], held: Mapping[str, str]) -> None:
             through(t, now),
             t.differences,
         )
-        grid.add_row(t.table, t.source_table or "-", *(f"{c:,}" if isinstance(c, int) else c for c in cells))
+        grid.add_row(t.table, t.source_table or t.topic or "-", *(f"{c:,}" if isinstance(c, int) else c for c in cells))
     out.print(grid if found else "No tables yet: nothing was captured, or the mirror isn't running (`make status`).")
     for topic, reason in sorted(held.items()):
         out.print(f"held: {topic}: {reason}")
@@ -218,7 +235,8 @@ def give_up(
 
 def named(settings: StackSettings, name: str, as_json: bool) -> LakeTable:
     """Return the table that a person calls ``name``, with or without catalog and namespace; leaves if there is none."""
-    everything = list(tables(open_catalog(settings), settings))
+    catalog = open_catalog(settings)
+    everything = [*tables(catalog, settings), *streams(catalog, settings)]
     chosen = [table for table in everything if _called(table, name)]
     if len(chosen) != 1:
         known = ", ".join(".".join(("lake", *t.name()[-2:])) for t in everything) or "none"

@@ -1,16 +1,19 @@
 """`lakehouse verify`: the proof that the lake equals its source, and what it prints."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
 from rich.text import Text
 
+from pipelines.specs.load import load_specs
 from services.cli import continuous
 from services.cli.output import CHECK_FAILED, expected_errors, print_json, progress
 from services.stack.console import Grid, out
 from services.stack.endpoints import StackSettings
 from services.verifier.facts import explanations
+from services.verify.events import StreamReport, verify_streams
 from services.verify.ledger_proof import TableHistory, histories
 from services.verify.report import Difference, Report, TableReport
 from services.verify.verification import EXAMPLES, MEMORY
@@ -29,11 +32,14 @@ Exit code 1 if anything differs; what explains it (a dead letter, a hold, a re-r
 
     lakehouse verify --continuous
 
+    lakehouse verify --events
+
     lakehouse verify --json | jq '.tables[] | select(.equal | not)'
 
 With --ledger the tables' own histories are checked instead: every offset of a topic is in one commit, no gap and no
 overlap, and each record was merged, superseded, dead-lettered, a tombstone or a truncate. With --continuous nothing is
-compared: it shows what the running verifier has found, and through which position it has verified each table.
+compared: it shows what the running verifier has found, and through which position it has verified each table. With
+--events the tables of event streams are compared with what Kafka holds of their topics, as of their newest snapshots.
 """
 
 app = typer.Typer(rich_markup_mode="markdown")
@@ -47,9 +53,13 @@ def verify(
     memory: Annotated[str, typer.Option(help="Memory for the comparison; the rest goes to disk.")] = MEMORY,
     of_ledger: Annotated[bool, typer.Option("--ledger", help="Check the tables' histories instead of rows.")] = False,
     running: Annotated[bool, typer.Option("--continuous", help="Show what the running verifier knows.")] = False,
+    of_events: Annotated[bool, typer.Option("--events", help="Compare event streams with their topics.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Prove that the lake equals its source."""
+    if of_events:
+        _verify_events(names or (), examples, as_json)
+        return
     if running:
         continuous.show(names or (), as_json)
         return
@@ -88,15 +98,47 @@ def _verify_ledger(names: Sequence[str], as_json: bool) -> None:
         raise typer.Exit(CHECK_FAILED)
 
 
+def _verify_events(names: Sequence[str], examples: int, as_json: bool) -> None:
+    with expected_errors(as_json), progress(not as_json) as on_progress:
+        found = verify_streams(StackSettings.load(), load_specs(), tuple(names), on_progress, examples)
+    equal = all(report.equal for report in found)
+    if as_json:
+        print_json({"equal": equal, "tables": [{**asdict(report), "equal": report.equal} for report in found]})
+    else:
+        print_streams(found)
+    if not equal:
+        raise typer.Exit(CHECK_FAILED)
+
+
+def print_streams(found: list[StreamReport]) -> None:
+    """Print for people what was found of event streams: a line each, then what differs."""
+    grid = Grid("table", "", title="Event streams and their topics")
+    for name in ("events", "rows", "dead letters", "sent twice", "missing", "extra", "double", "differ"):
+        grid.add_column(name, justify="right")
+    for t in found:
+        verdict = Text("equal", "green") if t.equal else Text("differs", "bold red")
+        numbers = (t.events, t.rows, t.dead_letters, t.duplicates, t.missing, t.extra, t.double, t.differing)
+        grid.add_row(t.table, verdict, *(f"{n:,}" for n in numbers))
+    out.print(grid if found else "No event stream has a table yet (`make up PROFILES=events`).")
+    for t in found:
+        for example in t.examples:
+            out.print(f"{t.table}: {example}")
+        if t.skipped:
+            out.print(f"{t.table}: {t.skipped:,} offsets aren't in Kafka any more, and weren't compared")
+        if t.not_compared:
+            out.print(f"{t.table}: protected, and not compared: {', '.join(t.not_compared)}")
+
+
 def print_histories(found: list[TableHistory]) -> None:
     """Print the ledgers for people: a line a table, then what is wrong."""
     grid = Grid("table", "", title="What became of every offset")
-    for name in ("commits", "offsets", "merged", "superseded", "dead letters", "tombstones", "truncates", "markers",
-                 "lost"):  # fmt: skip
+    for name in ("commits", "offsets", "merged", "superseded", "dead letters", "tombstones", "truncates", "sent twice",
+                 "markers", "lost"):  # fmt: skip
         grid.add_column(name, justify="right")
     for t in found:
         verdict = Text("not whole", "bold red") if t.problems else Text("whole" if t.complete else "whole*", "green")
-        counts = (t.counts.merged, t.counts.superseded, t.counts.dead_lettered, t.counts.tombstones, t.counts.truncates)
+        counts = (t.counts.merged, t.counts.superseded, t.counts.dead_lettered, t.counts.tombstones, t.counts.truncates,
+                  t.counts.duplicates)  # fmt: skip
         grid.add_row(t.table, verdict, *(f"{n:,}" for n in (t.commits, t.offsets, *counts, t.markers, t.lost)))
     out.print(grid)
     if not all(t.complete for t in found):

@@ -2,7 +2,7 @@
 
 import json
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from pyiceberg.catalog import Catalog, load_catalog
@@ -12,7 +12,7 @@ from pyiceberg.table.snapshots import Snapshot as LakeSnapshot
 from requests.exceptions import RequestException
 
 from pipelines.lake.names import DEAD_LETTERS, NAMESPACE
-from pipelines.lake.properties import KEY_COLUMNS, SOURCE_SCHEMA, SOURCE_TABLE, TOPIC, WITHHELD
+from pipelines.lake.properties import EVENTS, KEY_COLUMNS, KIND, SOURCE_SCHEMA, SOURCE_TABLE, TOPIC, WITHHELD
 from pipelines.ledger.entries import Ledger, read_ledger
 from services.stack.endpoints import StackSettings
 from services.stack.errors import Unreachable
@@ -71,9 +71,22 @@ def open_catalog(settings: StackSettings) -> Catalog:
 
 def tables(catalog: Catalog, settings: StackSettings) -> Iterator[Table]:
     """Return every table of this source's namespaces. A table dropped meanwhile is left out. Raises Unreachable."""
+    own = settings.source_name
+    return _tables(catalog, settings, lambda name: name == own or name.startswith(f"{own}_"))
+
+
+def streams(catalog: Catalog, settings: StackSettings) -> Iterator[Table]:
+    """Return the tables of event streams, as :func:`tables` does."""
+    own = settings.source_name
+    for table in _tables(catalog, settings, lambda name: name not in (own, NAMESPACE)):
+        if table.properties.get(KIND) == EVENTS:
+            yield table
+
+
+def _tables(catalog: Catalog, settings: StackSettings, wanted: Callable[[str], bool]) -> Iterator[Table]:
     try:
         for namespace in sorted(catalog.list_namespaces()):
-            if namespace[0] != settings.source_name and not namespace[0].startswith(f"{settings.source_name}_"):
+            if not wanted(namespace[0]):
                 continue
             for identifier in sorted(catalog.list_tables(namespace)):
                 try:

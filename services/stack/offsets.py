@@ -1,6 +1,6 @@
 """Kafka's side of a position: how far topics reach, and how far the lake has told that it has come."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from confluent_kafka import KafkaException
@@ -18,7 +18,7 @@ from pipelines.kafka.client import (
     list_offsets,
 )
 from pipelines.mirror.awaited_offsets import await_offsets
-from pipelines.progress.publish import GROUP
+from pipelines.progress.publish import GROUP, STREAMS_GROUP
 from pipelines.sources.base.database import SourceTopics
 from services.stack.endpoints import StackSettings
 from services.stack.errors import Unreachable
@@ -43,6 +43,13 @@ class KafkaOffsets:
         names = sorted(n for n in topics if n.startswith(self._prefixes) or (schema_log and n == self._schema_log))
         return [(name, partition) for name in names for partition in sorted(topics[name].partitions)]
 
+    def partitions_of(self, names: Collection[str]) -> list[TopicPartitionKey]:
+        """Return every partition of these topics, of those that there are."""
+        topics = self._ask(lambda: self._admin.list_topics(timeout=ANSWER_SECONDS).topics)
+        return [
+            (n, partition) for n in sorted(set(names) & topics.keys()) for partition in sorted(topics[n].partitions)
+        ]
+
     def ends(self, partitions: Iterable[TopicPartitionKey]) -> Offsets:
         """Return the offset after the last committed one (markers of transactions count as offsets)."""
         return self._list(partitions, LATEST)
@@ -61,8 +68,14 @@ class KafkaOffsets:
 
         That is the topics whose tables it can't bring on, and why.
         """
-        asked = self.partitions(schema_log=True)
-        found = self._ask(lambda: committed_offsets(self._bootstrap, GROUP, asked))
+        return self._told(GROUP, self.partitions(schema_log=True))
+
+    def streams_told(self, names: Collection[str]) -> tuple[Offsets, dict[str, str]]:
+        """Return the same of the topics of event streams, which their own process has told."""
+        return self._told(STREAMS_GROUP, self.partitions_of(names))
+
+    def _told(self, group: str, asked: list[TopicPartitionKey]) -> tuple[Offsets, dict[str, str]]:
+        found = self._ask(lambda: committed_offsets(self._bootstrap, group, asked))
         told = [tp for tp in found if tp.offset >= 0]
         reached = {(tp.topic, tp.partition): tp.offset for tp in told}
         return reached, {tp.topic: tp.metadata for tp in told if tp.metadata}

@@ -9,6 +9,7 @@ from pyiceberg.table import Table
 
 from pipelines.dead_letters import actions
 from pipelines.lake.names import DEAD_LETTER_ACTIONS
+from pipelines.lake.properties import TOPIC
 from pipelines.ledger.entries import Counts, add_up, commit_entries, ledger_problems
 from services.stack import lake
 from services.stack.endpoints import StackSettings
@@ -50,38 +51,45 @@ class TableHistory:
 
 
 def histories(
-    settings: StackSettings, names: Iterable[str] = (), on_progress: OnProgress = silent
+    settings: StackSettings, tables: Iterable[str] = (), on_progress: OnProgress = silent
 ) -> list[TableHistory]:
-    """Return the history of every mirrored table, or of those named.
+    """Return the history of every table that a topic fills, or of those named.
 
-    A name is ``table`` or ``schema.table``. Raises Unreachable, and CannotVerify for a name that no table has.
+    A name is ``table`` or ``schema.table`` of the source, or ``namespace.table`` of an event stream. Raises
+    Unreachable, and CannotVerify for a name that no table has.
     """
     catalog = lake.open_catalog(settings)
-    wanted, found = set(names), []
-    pinned = [(table, p) for table in lake.tables(catalog, settings) if (p := lake.pin(table))]
-    called = [{p.source_table, f"{p.schema}.{p.source_table}"} for _, p in pinned]
-    unknown = wanted - {name for names in called for name in names}
+    wanted, found = set(tables), []
+    every = [
+        (table, p.full_name, p.topic, {p.source_table, f"{p.schema}.{p.source_table}"})
+        for table in lake.tables(catalog, settings)
+        if (p := lake.pin(table))
+    ]
+    for table in lake.streams(catalog, settings):
+        namespace, name = table.name()[-2:]
+        every.append((table, f"lake.{namespace}.{name}", table.properties[TOPIC], {f"{namespace}.{name}"}))
+    unknown = wanted - {name for *_, names in every for name in names}
     if unknown:
-        raise CannotVerify(f"no table of the lake mirrors {', '.join(sorted(unknown))}.")
+        raise CannotVerify(f"no table of the lake is of {', '.join(sorted(unknown))}.")
     letters = [found for found in (lake.dead_letters(catalog), lake.own_table(catalog, DEAD_LETTER_ACTIONS)) if found]
-    for (table, pin), its_names in zip(pinned, called, strict=True):
-        if not wanted or wanted & its_names:
-            on_progress(Progress(pin.full_name, "reading its history"))
-            found.append(_history(table, pin, letters))
+    for table, full_name, topic, names in every:
+        if not wanted or wanted & names:
+            on_progress(Progress(full_name, "reading its history"))
+            found.append(_history(table, full_name, topic, letters))
     return found
 
 
-def _history(table: Table, pinned: lake.PinnedTable, letters: list[Table]) -> TableHistory:
+def _history(table: Table, full_name: str, topic: str, letters: list[Table]) -> TableHistory:
     snapshots = list(lake.lineage(table))[::-1]
     whole = not snapshots or snapshots[0].parent_snapshot_id is None
     entries = commit_entries(s.summary.additional_properties for s in snapshots if s.summary is not None)
     complete = whole or any(entry.total is not None for entry in entries)
-    found = TableHistory(pinned.full_name, pinned.topic, complete)
+    found = TableHistory(full_name, topic, complete)
     found.problems = ledger_problems(entries, whole)
     total = add_up(entries)
     found.commits, found.uncounted, found.offsets = total.commits, total.uncounted, total.offsets
     found.lost, found.counts = total.lost, total.counts
-    found.letters = _count(letters, pinned.topic, total.spans)
+    found.letters = _count(letters, topic, total.spans)
     # There may be more, from before the table was dropped or rolled back and read its topic again in other batches.
     if found.letters < found.counts.dead_lettered:
         found.problems.append(

@@ -9,13 +9,13 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table
 from pyiceberg.table.refs import SnapshotRefType
 
-from pipelines.lake.properties import DELETE_GRANULARITY, KEY_COLUMNS, SOURCE_SCHEMA, SOURCE_TABLE
+from pipelines.lake.properties import DELETE_GRANULARITY, EVENTS, KEY_COLUMNS, KIND, SOURCE_SCHEMA, SOURCE_TABLE
 from pipelines.maintenance.health import MIB, Health, health
 from pipelines.maintenance.plan import DueTask, compaction, counted_columns, deletes, expiry, manifests, statistics
 from pipelines.specs.load import Specs
 from services.stack.endpoints import StackSettings
 from services.stack.errors import CannotVerify
-from services.stack.lake import tables
+from services.stack.lake import streams, tables
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,8 @@ def needs(catalog: Catalog, settings: StackSettings, specs: Specs, names: Iterab
 
     A name is ``table`` or ``namespace.table``.
     """
-    found = {".".join(table.name()[-2:]): table for table in tables(catalog, settings)}
+    every = (*tables(catalog, settings), *streams(catalog, settings))
+    found = {".".join(table.name()[-2:]): table for table in every}
     wanted = set(names)
     unknown = wanted - {called for name in found for called in _called(name)}
     if unknown:
@@ -50,8 +51,13 @@ def _called(name: str) -> set[str]:
 
 
 def source_of(table: Table) -> tuple[str, str] | None:
-    """Schema and name of the table that a lake table mirrors; None: it mirrors none."""
+    """What a table's spec and contract are found by: schema and name of the table that it mirrors.
+
+    Of an event stream its own namespace and name; None: it is neither.
+    """
     properties = table.properties
+    if properties.get(KIND) == EVENTS:
+        return table.name()[-2], table.name()[-1]
     if SOURCE_TABLE not in properties:
         return None
     return properties[SOURCE_SCHEMA], properties[SOURCE_TABLE]

@@ -131,10 +131,10 @@ def facts() -> list[tables.TableFacts]:
     columns = [{"name": COLUMN, "type": "decimal(38, 10)", "key": True, "doc": None},
                {"name": "mail", "type": "string", "key": False, "doc": REASON}]  # fmt: skip
     return [
-        tables.TableFacts(LAKE_TABLE, TABLE, ["id"], 1_234_567_890, 12_345, 678, 9_876_543_210, 4_321, str(SNAPSHOT),
-                          ago, 99_999, 10_800.0, None, columns=columns, **known),
-        tables.TableFacts("lake.shop.orders", "public.orders", ["id"], 41_515, 10, 2, 1_000, 120, str(SNAPSHOT), None,
-                          0, None, None),
+        tables.TableFacts(LAKE_TABLE, "mirror", TABLE, TOPIC, ["id"], 1_234_567_890, 12_345, 678, 9_876_543_210, 4_321,
+                          str(SNAPSHOT), ago, 99_999, 10_800.0, None, columns=columns, **known),
+        tables.TableFacts("lake.shop.orders", "mirror", "public.orders", "t", ["id"], 41_515, 10, 2, 1_000, 120,
+                          str(SNAPSHOT), None, 0, None, None),
     ]  # fmt: skip
 
 

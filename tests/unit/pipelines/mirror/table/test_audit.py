@@ -73,6 +73,7 @@ def test_of_a_first_batch_that_breaks_it_nothing_is_seen(spark: SparkSession) ->
     topic.assert_ledger_is_whole()
 
 
+@pytest.mark.slow
 def test_letters_and_truncates_are_published_as_well(spark: SparkSession) -> None:
     topic, mirror = audited(spark, [create(1, 1, "a"), create(2, 2, "b")])
     topic.apply(mirror, topic.batch([poison(b"x"), truncate(3), create(4, 4, "d")]), 1)
@@ -82,6 +83,7 @@ def test_letters_and_truncates_are_published_as_well(spark: SparkSession) -> Non
     topic.assert_ledger_is_whole()
 
 
+@pytest.mark.slow
 def test_without_a_key(spark: SparkSession) -> None:
     topic, mirror = audited(spark, [insert(1, (1, "a", "d")), insert(2, (2, "b", "d"))], keyed=False)
     with pytest.raises(StopPipeline, match=r"name\.unique"):
@@ -91,6 +93,7 @@ def test_without_a_key(spark: SparkSession) -> None:
     topic.assert_ledger_is_whole()
 
 
+@pytest.mark.slow
 def test_a_column_that_comes_is_there_though_its_rows_are_held_back(spark: SparkSession) -> None:
     topic, mirror = audited(spark, [create(1, 1, "a")])
     with pytest.raises(StopPipeline, match="few"):

@@ -132,7 +132,7 @@ STRATEGIES = {
     ),
 }
 # Between the others, by what they do.
-SELDOM = {"few, filtered", "more, filtered", "many, filtered"}
+SELDOM = {"few, filtered", "more, filtered", "many, filtered", "more, neither listed nor filtered"}
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,99 @@
+"""Make a stream's table, and have it follow the schemas that its records name, as its spec allows."""
+
+from pyspark.sql import SparkSession
+
+from pipelines.errors import RetryBatch, StopPipeline
+from pipelines.events.decode import StreamSchema, table_shape
+from pipelines.events.evolve import StreamChange, check_columns, create_table, differences, follow
+from pipelines.events.outcome import StreamOutcome
+from pipelines.events.plan import OFFSET
+from pipelines.events.schemas import StreamSchemas
+from pipelines.evolve.describe import Description
+from pipelines.kafka.ranges import Ranges, non_empty
+from pipelines.kafka.topic_reader import TopicReader
+from pipelines.lake.catalog import Lake
+from pipelines.lake.clock import check_clock
+from pipelines.lake.partitioning import LayoutError, apply_layout
+from pipelines.lake.table import LakeTable
+from pipelines.ledger.table_ledger import TableLedger
+from pipelines.protection.columns import ProtectedColumns
+from pipelines.specs.events import EventSpec
+from quality.contract import Contract
+
+
+class StreamSetup:
+    """One stream's table, as its spec, its schemas and its contract want it. Used by one thread at a time."""
+
+    def __init__(
+        self, spec: EventSpec, records: TopicReader, schemas: StreamSchemas, ledger: TableLedger,
+        protected: ProtectedColumns, contract: Contract | None,
+    ) -> None:  # fmt: skip
+        self._spec, self._records, self._schemas, self._ledger = spec, records, schemas, ledger
+        self._protected, self._description = protected, Description(contract)
+        self._laid_out: tuple[str, int] | None = None
+
+    def first_schema(self, session: SparkSession, ranges: Ranges) -> None:
+        """Meet the schemas that the first records name. Raises StopPipeline where there are none."""
+        named = set()
+        for _, records in self._records.read(session, self._spec.topic, _first(ranges)):
+            named |= {int.from_bytes(row.value[1:5], "big") for row in records.where("value IS NOT NULL").collect()
+                      if len(row.value) > 5 and row.value[0] == 0}  # fmt: skip
+        if not self._schemas.meet(named):
+            raise StopPipeline(
+                f"{self._spec.table}: the registry has no schema under the subject {self._spec.registry_subject}, nor"
+                f" one that the first records of {self._spec.topic} name. Register one, or say the columns in its spec"
+                " (columns, json_schema); it is tried again by itself."
+            )
+
+    def ready(self, session: SparkSession, schema: StreamSchema, known: bool, outcome: StreamOutcome) -> LakeTable:
+        """Return the table with what the schema says; ``known``: it has had that before. Raises StopPipeline."""
+        shape = table_shape(self._spec, schema.columns)
+        table = self._ledger.table
+        if table is None:
+            check_columns(self._spec, shape)
+            self._protected.check(shape.columns, (OFFSET,))
+            table = self._ledger.table = create_table(Lake(session), self._spec, shape, self._protected)
+            outcome.changes.append("created")
+        elif not known:
+            check_columns(self._spec, shape)
+            self._protected.check(shape.columns, (OFFSET,))
+            self._evolve(table, schema, outcome)
+        check_clock(table)
+        if self._laid_out != table.identity:
+            try:
+                outcome.changes += apply_layout(table, self._spec.layout)
+            except LayoutError as error:
+                outcome.layout_refused = str(error)
+            self._laid_out = table.identity
+        outcome.changes += [f"described {name}" for name in self._description.write(table)]
+        return table
+
+    def _evolve(self, table: LakeTable, schema: StreamSchema, outcome: StreamOutcome) -> None:
+        shape = self._protected.shape(table_shape(self._spec, schema.columns))
+        found = differences(table, shape)
+        refused = [change for change in found if self._policy(change) != "evolve"]
+        if refused:
+            self._refuse(refused, schema)
+        if found:
+            follow(table, shape)
+            outcome.changes += [str(change) for change in found]
+
+    def _policy(self, change: StreamChange) -> str:
+        return str(getattr(self._spec.schema_changes, change.kind))
+
+    def _refuse(self, refused: list[StreamChange], schema: StreamSchema) -> None:
+        """Have the records of schemas that aren't followed be dead letters, or raise StopPipeline."""
+        frozen = [change for change in refused if self._policy(change) == "freeze"]
+        told = ", ".join(map(str, frozen or refused))
+        newest = max(schema.writers, default=None)
+        if frozen or newest is None or len(schema.writers) == 1:
+            raise StopPipeline(
+                f"{self._spec.table} doesn't follow its schema: {told}. Undo it in the registry, give the field another"
+                " name, or change schema_changes in its spec; it is tried again by itself, and nothing is lost."
+            )
+        self._schemas.withhold([newest], told)
+        raise RetryBatch(f"{self._spec.table}: schema {newest} isn't followed ({told}): its records are dead letters")
+
+
+def _first(ranges: Ranges, records: int = 100) -> Ranges:
+    return non_empty({partition: (start, min(end, start + records)) for partition, (start, end) in ranges.items()})
