@@ -6,6 +6,7 @@ dead letters. Bytes that can't be decoded give a problem, never an error.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 from pyspark.sql import Column as SparkColumn
@@ -27,6 +28,7 @@ from pipelines.sources.base.change_rows import (
     UNKNOWN_SCHEMA,
 )
 from pipelines.specs.events import EventSpec
+from pipelines.sql import quote
 
 CREATE = "c"
 _CORRUPT = "__corrupt"
@@ -97,14 +99,15 @@ def _body() -> SparkColumn:
 
 
 def _json(schema: StreamSchema) -> list[SparkColumn]:
-    types = [f"`{c.name.replace('`', '``')}` {spark_type(c.iceberg)}" for c in schema.columns]
+    types = [f"{quote(c.name)} {spark_type(c.iceberg)}" for c in schema.columns]
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
     event = F.from_json(F.col("body").cast("string"), ", ".join([*types, f"{_CORRUPT} string"]), options)
     return [event.alias("event")]
 
 
 def _avro(schema: StreamSchema) -> list[SparkColumn]:
-    event = F.lit(None)
+    fields = ", ".join(f"{quote(c.name)}: {spark_type(c.iceberg)}" for c in schema.columns)
+    event = F.lit(None).cast(f"struct<{fields}>")
     for identifier, (text, has) in sorted(schema.writers.items()):
         mine = F.col("schema_id") == F.lit(id_bytes(identifier))
         read = from_avro(F.col("body"), text, {"mode": "PERMISSIVE"})
@@ -142,7 +145,7 @@ def _fitted_value(value: SparkColumn, has: Any, wanted: Any) -> SparkColumn:
 def _problem(spec: EventSpec, schema: StreamSchema) -> SparkColumn:
     event, column = F.col("event"), spec.event_time.column
     problem = F.when(F.lit(False), F.lit(None).cast("string"))
-    if schema.writers:
+    if schema.writers or schema.rejected:
         known = [F.lit(id_bytes(identifier)) for identifier in sorted(schema.writers)]
         problem = problem.when(F.col("schema_id").isNull(), F.lit(NO_SCHEMA))
         for identifier, why in sorted(schema.rejected.items()):
@@ -152,7 +155,9 @@ def _problem(spec: EventSpec, schema: StreamSchema) -> SparkColumn:
     if spec.format == "json":
         problem = problem.when(event.isNull() | event.getField(_CORRUPT).isNotNull(), F.lit(NOT_JSON))
     else:
-        problem = problem.when(event.isNull(), F.lit(UNDECODABLE))
+        # Of bytes that aren't of their schema Spark makes a record of nulls.
+        empty = reduce(SparkColumn.__and__, [event.getField(each.name).isNull() for each in schema.columns])
+        problem = problem.when(event.isNull() | empty, F.lit(UNDECODABLE))
     for each in schema.columns:
         if each.required or each.name == column:
             problem = problem.when(event.getField(each.name).isNull(), F.lit(f"{MISSING_VALUE}: {each.name}"))

@@ -5,13 +5,14 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from pipelines.errors import StopPipeline
+from pipelines.events.columns import Column
 from pipelines.lake.catalog import Lake
 from pipelines.lake.iceberg_schema import Identifiers, union_of
 from pipelines.lake.properties import EVENT_TIME, EVENTS, KIND, TOPIC
 from pipelines.lake.table import LakeTable
 from pipelines.protection.columns import ProtectedColumns
 from pipelines.schema.columns import TableShape
-from pipelines.schema.lake_types import is_promoted, printed
+from pipelines.schema.lake_types import is_promoted, list_of, map_of, printed, struct_of
 from pipelines.specs.events import EventSpec
 
 # Where the record was, and when Kafka got it.
@@ -39,6 +40,12 @@ def create_table(lake: Lake, spec: EventSpec, shape: TableShape, protected: Prot
     return lake.create(
         namespace, name, _schema(protected.shape(shape)), {**properties, **protected.properties({}, types)}
     )
+
+
+def event_columns(table: LakeTable, spec: EventSpec) -> tuple[Column, ...]:
+    """Return the columns that a table has of the events."""
+    other = {*TECHNICAL, spec.key, spec.headers}
+    return tuple(Column(c["name"], _unnumbered(c["type"])) for c in table.columns if c["name"] not in other)
 
 
 def differences(table: LakeTable, shape: TableShape) -> list[StreamChange]:
@@ -89,6 +96,16 @@ def _schema(shape: TableShape) -> dict[str, Any]:
         for number, name, kind in numbered
     ]
     return {"type": "struct", "schema-id": 0, "fields": fields}
+
+
+def _unnumbered(kind: Any) -> Any:
+    if not isinstance(kind, Mapping):
+        return kind
+    if kind["type"] == "list":
+        return list_of(_unnumbered(kind["element"]))
+    if kind["type"] == "map":
+        return map_of(_unnumbered(kind["value"]))
+    return struct_of({field["name"]: _unnumbered(field["type"]) for field in kind["fields"]})
 
 
 def _differences(place: str, has: Any, wanted: Any) -> Iterator[StreamChange]:

@@ -1,6 +1,6 @@
 """The schemas that a stream's records name: those of the registry that were met, and what they make of the table."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from pipelines.errors import StopPipeline, UnknownSchema
 from pipelines.events.columns import Column, NoColumns, avro_columns, json_columns, merged, parsed, spec_columns
@@ -26,20 +26,25 @@ class StreamSchemas:
         except NoColumns as error:
             raise StopPipeline(f"{self._spec.table} can't be had as its spec says: {error}. Mend the spec.") from None
 
-    def current(self) -> StreamSchema | None:
-        """Return how records are read, as far as schemas were met; None: none was. Raises RetryBatch, StopPipeline."""
+    def current(self, has: Sequence[Column]) -> StreamSchema | None:
+        """Return how records are read, as far as schemas were met; None: none was.
+
+        ``has``: the columns of the table, if it is there. Raises RetryBatch, StopPipeline.
+        """
         if self._own is not None:
             return StreamSchema(self._own, {}, {})
         newest = self._registry.newest(self._spec.registry_subject)
         if newest is not None and newest != self._newest:
             self.meet([newest])
             self._newest = newest
-        if not self._writers:
+        if not (self._writers or self._rejected):
             return None
-        columns: tuple[Column, ...] = ()
+        columns = tuple(has)
         # Identifiers rise: what was registered last says which values are required.
-        for _, (_, has) in sorted(self._writers.items()):
-            columns = merged(columns, has)
+        for _, (_, written) in sorted(self._writers.items()):
+            columns = merged(columns, written)
+        if not columns:
+            return None
         return StreamSchema(columns, dict(self._writers), dict(self._rejected))
 
     def meet(self, identifiers: Iterable[int]) -> bool:

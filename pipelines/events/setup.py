@@ -86,7 +86,7 @@ class StreamSetup:
         frozen = [change for change in refused if self._policy(change) == "freeze"]
         told = ", ".join(map(str, frozen or refused))
         newest = max(schema.writers, default=None)
-        if frozen or newest is None or len(schema.writers) == 1:
+        if frozen or newest is None:
             raise StopPipeline(
                 f"{self._spec.table} doesn't follow its schema: {told}. Undo it in the registry, give the field another"
                 " name, or change schema_changes in its spec; it is tried again by itself, and nothing is lost."

@@ -20,6 +20,7 @@ from pipelines.dead_letters.store import DeadLetters, rejected_records
 from pipelines.dead_letters.waiting import WaitingKeys
 from pipelines.errors import RetryBatch, StopPipeline
 from pipelines.events.decode import StreamSchema
+from pipelines.events.evolve import event_columns
 from pipelines.events.outcome import StreamOutcome
 from pipelines.events.plan import INGESTED, OFFSET, PARTITION, StreamPlan, StreamRows
 from pipelines.events.schemas import StreamSchemas
@@ -148,7 +149,8 @@ class StreamTable:
 
     def _bring(self, session: SparkSession, ranges: Ranges, number: int, outcome: StreamOutcome) -> None:
         while True:
-            schema = self._schemas.current()
+            table = self._ledger.table
+            schema = self._schemas.current(event_columns(table, self.spec) if table is not None else ())
             if schema is None:
                 self._setup.first_schema(session, ranges)
                 continue

@@ -1,5 +1,6 @@
 """`python -m services.producers`: have people click, applications log, and a factory measure."""
 
+import secrets
 import signal
 import sys
 import threading
@@ -48,8 +49,12 @@ def run(
 
 
 @app.command()
-def start(seed: Seed = 0) -> None:
+def start(
+    seed: Annotated[int | None, typer.Option(help="As for run; another one each time if not given.")] = None,
+) -> None:
     """Send events of all streams without an end, at CLICKS_RATE, LOGS_RATE and READINGS_RATE."""
+    # By the same one, a service that is started anew would send what it has sent before.
+    seed = secrets.randbelow(1 << 31) if seed is None else seed
     with _errors() as settings:
         rates = {"clicks": settings.clicks_rate, "logs": settings.logs_rate, "readings": settings.readings_rate}
         summary = _run(settings, rates, None, seed, quiet=False)

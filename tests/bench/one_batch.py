@@ -30,7 +30,7 @@ from pipelines.mirror.table.mirror import TableMirror
 from pipelines.specs.layout import Layout
 from quality.contract import Column, Contract, Rule
 from tests.bench.workloads.wide import PICKS, Distribution
-from tests.unit.pipelines.events import PLACEHOLDER
+from tests.unit.pipelines.change_events import PLACEHOLDER
 from tests.unit.pipelines.harness import Topic, create, delete, update
 from tests.unit.pipelines.local import local_session
 

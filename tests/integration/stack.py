@@ -42,8 +42,8 @@ COPIED = ("Makefile", "docker-compose.yml", "infra", "services", "pipelines", "q
           ".dockerignore", "requirements.in", "requirements.lock", "requirements-dev.lock")  # fmt: skip
 PORTS = (
     "SOURCE_DB", "METADATA_DB", "OBJECT_STORE", "KAFKA", "KAFKA_INTERNAL", "KAFKA_CONTROLLER", "SCHEMA_REGISTRY",
-    "CONNECT", "CATALOG", "LINEAGE", "SPARK_UI", "SPARK_MASTER", "SPARK_MASTER_UI", "SPARK_WORKER_UI", "FAULTS",
-    "FAULTS_CATALOG", "FAULTS_OBJECT_STORE", "FAULTS_SCHEMA_REGISTRY", "FAULTS_KAFKA", "FAULTS_SOURCE_DB",
+    "CONNECT", "CATALOG", "LINEAGE", "SPARK_UI", "STREAMS_UI", "SPARK_MASTER", "SPARK_MASTER_UI", "SPARK_WORKER_UI",
+    "FAULTS", "FAULTS_CATALOG", "FAULTS_OBJECT_STORE", "FAULTS_SCHEMA_REGISTRY", "FAULTS_KAFKA", "FAULTS_SOURCE_DB",
 )  # fmt: skip
 # The last of what a JVM prints when it is asked for its threads, and those of a connector's task.
 DUMPED = "JNI global refs"
@@ -56,6 +56,8 @@ PYTHON = str(CHECKOUT / ".lakehouse/toolchain/venv/bin/python")
 SPECS = {
     "patient": "table: public.patient\nfreshness_seconds: 3600\n",
     "settled": "table: public.settled\nschema_changes: {rename: freeze}\n",
+    "signups": "kind: events\ntable: events.signups\ntopic: signups\nevent_time: {column: at}\n"
+    "schema_changes: {change: discard_row}\n",
     "laid_out": "table: public.laid_out\nlayout: {partition: ['bucket(2, id)', month(at)], sort: [note]}\n",
 }
 CONTRACTS = {
@@ -246,6 +248,10 @@ class Stack:
         """`make up` without its installing, since the toolchain is lent."""
         return self._run([PYTHON, "-m", "services.runner", "up"], 900)
 
+    def start(self, service: str) -> None:
+        """Start a service that `up` leaves out, and wait until it is healthy."""
+        self._run([PYTHON, "-m", "services.runner", "up", service], 900)
+
     def make(self, *arguments: str, timeout: float = 600) -> str:
         """Run a make target; its output, or an AssertionError with it."""
         return self._run(["make", "--no-print-directory", *arguments], timeout)
@@ -430,6 +436,10 @@ class Stack:
     def run_shop(self, *arguments: str) -> Any:
         """Run a command of the shop to its end; what it printed, parsed."""
         return json.loads(self._run([PYTHON, "-m", "services.shop", *arguments, "--json"], WAIT_SECONDS))
+
+    def run_producers(self, *arguments: str) -> Any:
+        """Run a command of the producers of event streams to its end; what it printed, parsed."""
+        return json.loads(self._run([PYTHON, "-m", "services.producers", *arguments, "--json"], WAIT_SECONDS))
 
     @contextmanager
     def workload(self, rate: int = 20, seed: int = 7, survives: bool = True) -> Iterator[None]:

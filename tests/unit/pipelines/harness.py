@@ -43,7 +43,7 @@ from pipelines.spark.prepared import leaf
 from pipelines.specs.layout import Layout
 from pipelines.specs.load import SchemaPolicy
 from quality.contract import Contract
-from tests.unit.pipelines.events import PLACEHOLDER, event, key_schema, value_schema, wire
+from tests.unit.pipelines.change_events import PLACEHOLDER, event, key_schema, value_schema, wire
 
 COLUMNS = {"id": "long", "name": ["null", "string"], "doc": ["null", "string"]}
 VALUE_ID, KEY_ID = 7, 8

@@ -12,7 +12,7 @@ from pipelines.changes.topic_batch import TopicOutcome
 from pipelines.ledger.entries import BROKEN
 from quality.contract import Column, Contract, Rule
 from quality.errors import ContractError
-from tests.unit.pipelines.events import event
+from tests.unit.pipelines.change_events import event
 from tests.unit.pipelines.harness import GONE, Topic, change, create, delete, insert, read, remove, row, update
 
 pytestmark = pytest.mark.slow

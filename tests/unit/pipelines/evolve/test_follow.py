@@ -9,7 +9,7 @@ from pipelines.lake.iceberg_schema import iceberg_schema
 from pipelines.lake.names import lake_namespace
 from pipelines.sources.debezium.envelope import NotAChangeEvent, key_fields, table_shape
 from pipelines.sources.postgres.dialect import POSTGRES
-from tests.unit.pipelines.events import key_schema, value_schema
+from tests.unit.pipelines.change_events import key_schema, value_schema
 
 ARRAY = {"type": "array", "items": ["null", "string"]}
 

@@ -7,7 +7,7 @@ from pipelines.schema.versions import TableVersions, Version
 from pipelines.sources.debezium.envelope import table_shape
 from pipelines.sources.postgres.dialect import POSTGRES
 from pipelines.sources.postgres.schema_log import attribute
-from tests.unit.pipelines.events import value_schema
+from tests.unit.pipelines.change_events import value_schema
 
 
 def version(lsn: int, key: str) -> Version:

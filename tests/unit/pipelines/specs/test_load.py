@@ -66,3 +66,40 @@ def test_what_is_wrong_is_named(tmp_path: Path, text: str, message: str) -> None
 def test_a_table_has_one_spec(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match=r"public.orders has a spec already, .*a.yaml"):
         load_specs(_write(tmp_path, a="table: public.orders", b="table: public.orders"))
+
+
+CLICKS = "kind: events\ntable: events.clicks\ntopic: clicks\nevent_time: {column: at}\n"
+
+
+def test_an_event_stream_has_a_spec_of_its_own_kind(tmp_path: Path) -> None:
+    specs = load_specs(_write(tmp_path, clicks=f"{CLICKS}freshness_seconds: 60\nupkeep: {{files: 5}}"))
+    (spec,) = specs.streams.values()
+    assert (spec.name, spec.registry_subject) == (("events", "clicks"), "clicks-value")
+    assert (specs.freshness("events", "clicks"), specs.upkeep("events", "clicks").files) == (60, 5)
+    assert specs.freshness("events", "others") == 10
+
+
+@pytest.mark.parametrize(
+    ("said", "found"),
+    [("90", 90), ("30 seconds", 30), ("1 minute", 60), ("1.5 hours", 5400), ("7 days", 604_800)],
+)
+def test_durations(tmp_path: Path, said: str, found: float) -> None:
+    text = CLICKS.replace("{column: at}", f"{{column: at, earliest: {said}}}")
+    assert load_specs(_write(tmp_path, clicks=text)).streams["events.clicks"].event_time.earliest == found
+
+
+WRONG = [
+    ("kind: event\ntable: a.b", "kind is 'event', not one of mirror, events"),
+    (CLICKS.replace("events.clicks", "clicks"), "table: String should match pattern"),
+    (f"{CLICKS}format: protobuf", "format is 'protobuf', not one of json, avro"),
+    (f"{CLICKS}deduplicate: {{by: id, with: 1 day}}", r"unknown key deduplicate.with \(is within meant\?\)"),
+    (f"{CLICKS}deduplicate: {{by: id, within: soon}}", "'soon' is no duration, such as 30 seconds"),
+    (f"{CLICKS}columns: {{at: timestamptz}}\njson_schema: {{}}", "both say what the columns are"),
+    (f"{CLICKS}format: avro\ncolumns: {{at: timestamptz}}", "Avro is read by the registry's schemas"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), WRONG)
+def test_what_is_wrong_of_a_stream_is_named(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        load_specs(_write(tmp_path, clicks=text))

@@ -14,7 +14,7 @@ from pipelines.merge.keyless import Group, unmatched
 from pipelines.merge.statement import append_rows
 from pipelines.mirror.table import commits
 from tests.unit.pipelines.cases import Case, Found, alone, together
-from tests.unit.pipelines.events import event, value_schema
+from tests.unit.pipelines.change_events import event, value_schema
 from tests.unit.pipelines.harness import GONE, VALUE_ID, Line, Topic, change, insert, remove, row, truncate
 
 A, B, C = (1, "a", "d"), (2, "b", "d"), (3, "c", None)

@@ -10,7 +10,7 @@ from pipelines.kafka.profile import TopicProfile
 from pipelines.kafka.ranges import Ranges
 from pipelines.mirror.table.mirror import TableMirror
 from pipelines.schema.versions import Attribute
-from tests.unit.pipelines.events import event, value_schema, wire
+from tests.unit.pipelines.change_events import event, value_schema, wire
 from tests.unit.pipelines.harness import (
     COLUMNS,
     GONE,

@@ -18,7 +18,7 @@ from pipelines.protection.letters import SEALED, opened, sealed_by
 from pipelines.spark.session import configured
 from quality.contract import Column, Contract
 from quality.errors import ContractError
-from tests.unit.pipelines.events import event
+from tests.unit.pipelines.change_events import event
 from tests.unit.pipelines.harness import (
     GONE,
     RECORD,

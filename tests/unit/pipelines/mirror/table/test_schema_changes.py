@@ -11,7 +11,7 @@ from pipelines.lake.catalog import Lake
 from pipelines.schema.versions import Attribute
 from pipelines.sources.postgres.schema_log import attribute
 from quality.contract import Contract
-from tests.unit.pipelines.events import event, key_schema, value_schema, wire
+from tests.unit.pipelines.change_events import event, key_schema, value_schema, wire
 from tests.unit.pipelines.harness import GONE, Topic
 
 AVRO: dict[str, Any] = {

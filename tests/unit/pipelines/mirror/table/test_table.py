@@ -11,7 +11,7 @@ from pipelines.ledger.entries import Counts, commit_entries
 from pipelines.limits import Limits
 from pipelines.mirror.table.topic import Topic as TopicReader
 from tests.unit.pipelines.cases import Case, Found, alone, together
-from tests.unit.pipelines.events import event, value_schema, wire
+from tests.unit.pipelines.change_events import event, value_schema, wire
 from tests.unit.pipelines.harness import (
     COLUMNS,
     GONE,

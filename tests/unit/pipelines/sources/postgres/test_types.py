@@ -14,7 +14,7 @@ from pipelines.sources.debezium.envelope import table_shape
 from pipelines.sources.debezium.types import is_unavailable, lake_type
 from pipelines.sources.postgres.dialect import POSTGRES
 from pipelines.sources.postgres.types import column_default
-from tests.unit.pipelines.events import value_schema
+from tests.unit.pipelines.change_events import value_schema
 
 PLACEHOLDER = "unavailable-0123456789abcdef"
 

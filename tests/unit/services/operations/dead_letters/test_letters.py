@@ -12,7 +12,7 @@ from pipelines.protection.letters import SEALED
 from services.cli.dlq import _described
 from services.operations.dead_letters.letters import LISTED, key_is, unsealed
 from services.operations.dead_letters.replay import Sealed, check_opened
-from tests.unit.pipelines.events import key_schema, wire
+from tests.unit.pipelines.change_events import key_schema, wire
 
 SINGLE, DOUBLE = key_schema("t", {"id": "long"}), key_schema("t", {"order_id": "long", "line": "int"})
 SCHEMAS = {1: SINGLE, 2: DOUBLE, 3: json.dumps("string")}

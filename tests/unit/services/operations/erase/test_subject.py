@@ -15,7 +15,7 @@ from services.operations.erase.errors import CannotErase
 from services.operations.erase.letters import Sorting
 from services.operations.erase.subject import Subject
 from services.stack.lake import PinnedTable
-from tests.unit.pipelines.events import event, key_schema, value_schema, wire
+from tests.unit.pipelines.change_events import event, key_schema, value_schema, wire
 
 COLUMNS = {"id": "long", "name": ["null", "string"]}
 KEY, VALUE = key_schema("people", {"id": "long"}), value_schema("people", COLUMNS)
