@@ -74,7 +74,6 @@ def test_a_stream_follows_its_schema_as_its_spec_allows(streaming: Stack) -> Non
     """By the spec of ``events.signups`` in tests.integration.stack."""
     stack = streaming
     registry = SchemaRegistryClient({"url": stack.endpoints["schema_registry_url"]})
-    registry.set_compatibility("signups-value", "NONE")
     create_topic(stack.endpoints["kafka_bootstrap"], "signups", {})
     first = registry.register_schema("signups-value", Schema(_schema(), "JSON"))
     at = {"at": "2026-03-01T12:00:00Z"}
