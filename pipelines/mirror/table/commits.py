@@ -133,8 +133,7 @@ class Commits:
             if isinstance(resolved, ResolvedBatch) and resolved.keys:
                 if table is None:
                     with batch.outcome.stage("evolve"):
-                        self._ledger.table = self._create(resolved)
-                        self._apply_layout(self._ledger.table, batch.outcome, again=True)
+                        self._fit(resolved, batch.outcome, resyncing=False)
                 self.prepared.learn(resolved)
         return self._ledger.table if table is None else None
 
@@ -219,14 +218,7 @@ class Commits:
         if bound is not None:
             good = good.where(F.col("log_position") > bound)
         with batch.outcome.stage("evolve"):
-            created = self._ledger.table is None
-            table = self._ledger.table = self._ledger.table or self._create(resolved)
-            resyncing = replaces_rows(resync, self._ledger.known)
-            changed = fit_columns(
-                table, resolved.target, resolved.versions, resolved.schemas.shape, self._protected, resyncing
-            )
-            batch.outcome.schema_changes += [str(change) for change in changed]
-            self._apply_layout(table, batch.outcome, again=created or bool(changed))
+            table = self._fit(resolved, batch.outcome, replaces_rows(resync, self._ledger.known))
             backfill(batch.session, table)
         known = self._ledger.known
         return MergeInput(
@@ -243,6 +235,17 @@ class Commits:
             complete=bound is None and not stats.replayed,
             live=self.live_rows(batch.session),
         )
+
+    def _fit(self, resolved: ResolvedBatch, outcome: TopicOutcome, resyncing: bool) -> LakeTable:
+        """Create the table, or give it the columns that it shall have; and its layout."""
+        created = self._ledger.table is None
+        table = self._ledger.table = self._ledger.table or self._create(resolved)
+        changed = fit_columns(
+            table, resolved.target, resolved.versions, resolved.schemas.shape, self._protected, resyncing
+        )
+        outcome.schema_changes += [str(change) for change in changed]
+        self._apply_layout(table, outcome, again=created or bool(changed))
+        return table
 
     def live_rows(self, session: SparkSession) -> LiveRows | None:
         """Return what is remembered of the table's rows."""

@@ -160,6 +160,21 @@ def test_nor_does_a_table_that_is_not_there(spark: SparkSession) -> None:
     topic.assert_ledger_is_whole()
 
 
+def test_it_follows_its_source_as_any_other(spark: SparkSession) -> None:
+    topic = Topic(spark)
+    topic.schema_log.add(0, ID, NAME, DOC)
+    topic.batch([create(1, 1, "a"), create(2, 2, "b")])
+    mirror, outcome = opened(topic)
+    assert mirror.mirror_plainly(everything(topic), 7, spark.newSession(), outcome)
+    topic.schema_log.add(5, ID, Attribute(2, "title", "text", -1, "text"))
+    nothing = TopicBatch(
+        topic.batches[-1].limit(0), TopicProfile(topic.name), everything(topic), 8, spark.newSession(), outcome
+    )
+    mirror.mirror(nothing, schema_changed=True)
+    assert {"name", "doc"}.isdisjoint(topic.lake_table().column_types)
+    assert [row.title for row in spark.table(f"lake.shop.{topic.table}").orderBy("id").collect()] == ["a", "b"]
+
+
 UNKNOWN: dict[str, list[tuple[Attribute, ...]]] = {
     "the schema log has nothing of it yet": [],
     "it had other columns": [(ID, NAME), (ID, NAME, DOC)],
