@@ -121,10 +121,8 @@ class Commits:
         ``make``: a table that isn't there is made so. Returns the table that was made.
         """
         table = self._ledger.table
-        if table is None and not make:
-            return None
-        profile = self._topic.source.newest_schemas(self._topic.name)
-        schemas = self._topic.schemas(profile) if profile is not None else None
+        profile = self._topic.source.newest_schemas(self._topic.name) if table is not None or make else None
+        schemas = profile and self._topic.schemas(profile)
         if profile is None or schemas is None or schemas.shape is None:
             return None
         # What can't be followed is told when a record needs it.
@@ -132,8 +130,7 @@ class Commits:
             resolved = self._resolve(replace(batch, profile=profile), schemas, schemas.shape)
             if isinstance(resolved, ResolvedBatch) and resolved.keys:
                 if table is None:
-                    with batch.outcome.stage("evolve"):
-                        self._fit(resolved, batch.outcome, resyncing=False)
+                    self._fit(resolved, batch.outcome, resyncing=False)
                 self.prepared.learn(resolved)
         return self._ledger.table if table is None else None
 
