@@ -122,7 +122,7 @@ class Commits:
         """
         table = self._ledger.table
         profile = self._topic.source.newest_schemas(self._topic.name) if table is not None or make else None
-        schemas = profile and self._topic.schemas(profile)
+        schemas = self._topic.schemas(profile) if profile is not None else None
         if profile is None or schemas is None or schemas.shape is None:
             return None
         # What can't be followed is told when a record needs it.
