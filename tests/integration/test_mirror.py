@@ -303,7 +303,7 @@ def test_a_table_follows_its_sources_schema(stack: Stack, changes: list[tuple[st
 def test_the_history_of_a_schema_is_told(stack: Stack) -> None:
     changes = stack.lakehouse("schema", "history", "evolving")["changes"]
     assert changes[0]["done"] == ["rename note to title"]
-    assert ["add age int default 7"] in [change["done"] for change in changes]
+    assert any("add age int default 7" in change["done"] for change in changes)
     assert all(change["at"] and change["lsn"] for change in changes)
 
 
