@@ -1,34 +1,22 @@
 """Create a stream's table, and give it the columns that its schemas have by now."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import Any
 
 from pipelines.errors import StopPipeline
+from pipelines.events.changes import StreamChange, type_changes
 from pipelines.events.columns import Column
 from pipelines.lake.catalog import Lake
 from pipelines.lake.iceberg_schema import Identifiers, union_of
 from pipelines.lake.properties import EVENT_TIME, EVENTS, KIND, TOPIC
 from pipelines.lake.table import LakeTable
-from pipelines.protection.columns import ProtectedColumns
+from pipelines.protection.columns import ProtectedColumns, column_protections
 from pipelines.schema.columns import TableShape
-from pipelines.schema.lake_types import is_promoted, list_of, map_of, printed, struct_of
+from pipelines.schema.lake_types import list_of, map_of, printed, struct_of
 from pipelines.specs.events import EventSpec
 
 # Where the record was, and when Kafka got it.
 TECHNICAL = {"_kafka_partition": "int", "_kafka_offset": "long", "_ingested_at": "timestamptz"}
-
-
-@dataclass(frozen=True)
-class StreamChange:
-    """One difference of what a table has from what its schemas say. ``place``: the column, or what is within it."""
-
-    kind: Literal["add", "widen", "change"]
-    place: str
-    to: str
-
-    def __str__(self) -> str:
-        return f"{self.kind} {self.place} {self.to}"
 
 
 def create_table(lake: Lake, spec: EventSpec, shape: TableShape, protected: ProtectedColumns) -> LakeTable:
@@ -43,15 +31,15 @@ def create_table(lake: Lake, spec: EventSpec, shape: TableShape, protected: Prot
 
 
 def event_columns(table: LakeTable, spec: EventSpec) -> tuple[Column, ...]:
-    """Return the columns that a table has of the events."""
-    other = {*TECHNICAL, spec.key, spec.headers}
+    """Return the columns that a table has of the events, but for those that are protected: they have other types."""
+    other = {*TECHNICAL, spec.key, spec.headers, *column_protections(table.properties)}
     return tuple(Column(c["name"], _unnumbered(c["type"])) for c in table.columns if c["name"] not in other)
 
 
 def differences(table: LakeTable, shape: TableShape) -> list[StreamChange]:
     """Return what the table lacks of the columns of ``shape``, which has the lake's types."""
     has = {column["name"]: column["type"] for column in table.columns}
-    return [change for c in shape.columns for change in _differences(c.name, has.get(c.name), c.type.iceberg)]
+    return [change for c in shape.columns for change in type_changes(c.name, has.get(c.name), c.type.iceberg)]
 
 
 def follow(table: LakeTable, shape: TableShape) -> None:
@@ -106,24 +94,3 @@ def _unnumbered(kind: Any) -> Any:
     if kind["type"] == "map":
         return map_of(_unnumbered(kind["value"]))
     return struct_of({field["name"]: _unnumbered(field["type"]) for field in kind["fields"]})
-
-
-def _differences(place: str, has: Any, wanted: Any) -> Iterator[StreamChange]:
-    if has is None:
-        yield StreamChange("add", place, printed(wanted))
-    elif isinstance(has, Mapping) and isinstance(wanted, Mapping) and has["type"] == wanted["type"]:
-        for name, mine, other in _within(has, wanted):
-            yield from _differences(f"{place}{name}", mine, other)
-    elif printed(has) != printed(wanted) and not is_promoted(printed(wanted), printed(has)):
-        # What was widened before stays so.
-        kind: Literal["widen", "change"] = "widen" if is_promoted(printed(has), printed(wanted)) else "change"
-        yield StreamChange(kind, place, f"{printed(has)} to {printed(wanted)}")
-
-
-def _within(has: Mapping[str, Any], wanted: Mapping[str, Any]) -> Sequence[tuple[str, Any, Any]]:
-    if has["type"] == "list":
-        return [("[]", has["element"], wanted["element"])]
-    if has["type"] == "map":
-        return [(".*", has["value"], wanted["value"])]
-    known = {field["name"]: field["type"] for field in has["fields"]}
-    return [(f".{field['name']}", known.get(field["name"]), field["type"]) for field in wanted["fields"]]

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from pipelines.errors import StopPipeline, UnknownSchema
+from pipelines.events.changes import type_changes
 from pipelines.events.columns import Column, NoColumns, avro_columns, json_columns, merged, parsed, spec_columns
 from pipelines.events.decode import StreamSchema
 from pipelines.kafka.registry import SchemaLookup
@@ -18,7 +19,6 @@ class StreamSchemas:
         self._own = self._by_spec()
         self._writers: dict[int, tuple[str, tuple[Column, ...]]] = {}
         self._rejected: dict[int, str] = {}
-        self._newest: int | None = None
 
     def _by_spec(self) -> tuple[Column, ...] | None:
         try:
@@ -33,19 +33,40 @@ class StreamSchemas:
         """
         if self._own is not None:
             return StreamSchema(self._own, {}, {})
-        newest = self._registry.newest(self._spec.registry_subject)
-        if newest is not None and newest != self._newest:
-            self.meet([newest])
-            self._newest = newest
-        if not (self._writers or self._rejected):
-            return None
         columns = tuple(has)
         # Identifiers rise: what was registered last says which values are required.
-        for _, (_, written) in sorted(self._writers.items()):
+        for identifier, (_, written) in sorted(self._writers.items()):
+            if told := self._conflicts(columns, written):
+                self._refuse(identifier, told)
+                continue
             columns = merged(columns, written)
-        if not columns:
-            return None
-        return StreamSchema(columns, dict(self._writers), dict(self._rejected))
+        known = self._writers or self._rejected
+        return StreamSchema(columns, dict(self._writers), dict(self._rejected)) if known and columns else None
+
+    def begin(self, named: Iterable[int]) -> bool:
+        """Meet the schemas that the first records name, or else the registry's newest; return whether there is one.
+
+        Otherwise a schema that no record names yet changes nothing. Raises RetryBatch.
+        """
+        if self.meet(named):
+            return True
+        newest = self._registry.newest(self._spec.registry_subject)
+        return newest is not None and self.meet([newest])
+
+    def _conflicts(self, columns: Sequence[Column], written: Sequence[Column]) -> str:
+        """Return in which of its types a schema differs from what came before it; empty: in none."""
+        known = {column.name: column.iceberg for column in columns}
+        changes = [each for c in written for each in type_changes(c.name, known.get(c.name), c.iceberg)]
+        return ", ".join(str(change) for change in changes if change.kind == "change")
+
+    def _refuse(self, identifier: int, told: str) -> None:
+        if self._spec.schema_changes.change == "freeze":
+            raise StopPipeline(
+                f"{self._spec.table} doesn't follow schema {identifier}: {told}. Undo it in the registry, give the"
+                " field another name, or change schema_changes in its spec; it is tried again by itself, and nothing is"
+                " lost."
+            )
+        self.withhold([identifier], told)
 
     def meet(self, identifiers: Iterable[int]) -> bool:
         """Look schemas up that records name, and return whether one of them says something new. Raises RetryBatch."""

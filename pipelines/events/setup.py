@@ -3,14 +3,16 @@
 from pyspark.sql import SparkSession
 
 from pipelines.errors import RetryBatch, StopPipeline
+from pipelines.events.changes import StreamChange
 from pipelines.events.decode import StreamSchema, table_shape
-from pipelines.events.evolve import StreamChange, check_columns, create_table, differences, follow
+from pipelines.events.evolve import check_columns, create_table, differences, follow
 from pipelines.events.outcome import StreamOutcome
 from pipelines.events.plan import OFFSET
 from pipelines.events.schemas import StreamSchemas
 from pipelines.evolve.describe import Description
 from pipelines.kafka.ranges import Ranges, non_empty
 from pipelines.kafka.topic_reader import TopicReader
+from pipelines.kafka.wire import HEADER_BYTES
 from pipelines.lake.catalog import Lake
 from pipelines.lake.clock import check_clock
 from pipelines.lake.partitioning import LayoutError, apply_layout
@@ -32,13 +34,11 @@ class StreamSetup:
         self._protected, self._description = protected, Description(contract)
         self._laid_out: tuple[str, int] | None = None
 
-    def first_schema(self, session: SparkSession, ranges: Ranges) -> None:
+    def first_schema(self, ranges: Ranges) -> None:
         """Meet the schemas that the first records name. Raises StopPipeline where there are none."""
-        named = set()
-        for _, records in self._records.read(session, self._spec.topic, _first(ranges)):
-            named |= {int.from_bytes(row.value[1:5], "big") for row in records.where("value IS NOT NULL").collect()
-                      if len(row.value) > 5 and row.value[0] == 0}  # fmt: skip
-        if not self._schemas.meet(named):
+        values = (message.value() for message in self._records.peek(self._spec.topic, _first(ranges)))
+        named = {int.from_bytes(v[1:HEADER_BYTES], "big") for v in values if v and len(v) > HEADER_BYTES and v[0] == 0}
+        if not self._schemas.begin(named):
             raise StopPipeline(
                 f"{self._spec.table}: the registry has no schema under the subject {self._spec.registry_subject}, nor"
                 f" one that the first records of {self._spec.topic} name. Register one, or say the columns in its spec"

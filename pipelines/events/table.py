@@ -152,7 +152,7 @@ class StreamTable:
             table = self._ledger.table
             schema = self._schemas.current(event_columns(table, self.spec) if table is not None else ())
             if schema is None:
-                self._setup.first_schema(session, ranges)
+                self._setup.first_schema(ranges)
                 continue
             known = self._plan is not None and self._plan.schema.columns == schema.columns
             table = self._setup.ready(session, schema, known, outcome)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaException, Message
 from pyspark.sql import DataFrame, SparkSession
 
 from pipelines.errors import RetryBatch
@@ -22,6 +22,7 @@ from pipelines.kafka.client import (
     ask,
     list_offsets,
     partitions_of,
+    read_range,
     stable_ends,
 )
 from pipelines.kafka.ranges import Ranges, non_empty
@@ -42,6 +43,11 @@ class TopicReader:
             return
         for span in [ranges] if whole else split_ranges(ranges, self.at_once):
             yield span, read_ranges(session, self._kafka_bootstrap, {topic: span})
+
+    def peek(self, topic: str, ranges: Ranges) -> Iterator[Message]:
+        """Yield the records of a few offsets, without Spark. Raises RetryBatch."""
+        with _answering(self._kafka_bootstrap):
+            yield from read_range(self._kafka_bootstrap, topic, ranges)
 
     def ends(self, topic: str) -> dict[int, int]:
         """Return partition to the offset after the last record that the topic has now. Raises RetryBatch."""
