@@ -10,6 +10,7 @@ from tests.integration.stack import Stack, wait_until
 pytestmark = pytest.mark.process
 
 
+@pytest.mark.slow
 def test_a_migration_that_breaks_a_promise_is_told(stack: Stack, tmp_path: Path) -> None:
     stack.sql(
         "CREATE TYPE promised_state AS ENUM ('open', 'closed')",

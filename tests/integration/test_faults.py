@@ -61,6 +61,7 @@ def test_the_mirror_dies_at_each_of_its_steps_and_goes_on(stack: Stack) -> None:
     assert stack.lakehouse("dlq", "list", "--topic", "shop.public.fatal")["total"] == 1
 
 
+@pytest.mark.slow
 def test_a_batch_that_died_is_planned_anew_with_what_has_come_since(stack: Stack) -> None:
     stack.sql("CREATE TABLE anew (id bigint PRIMARY KEY)", "INSERT INTO anew VALUES (1)")
     stack.assert_equal("anew")

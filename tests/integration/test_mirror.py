@@ -373,6 +373,7 @@ def test_a_key_that_does_not_tell_rows_apart_in_events(stack: Stack) -> None:
         assert f"its key {key} is deferrable, or has generated columns" in told[f"public.{name}"]
 
 
+@pytest.mark.slow
 def test_any_replica_identity_will_do(stack: Stack) -> None:
     big = "(SELECT string_agg(md5((g * 7 + i)::text), '') FROM generate_series(1, 300) i)"
     identities = {"entire": "FULL", "chosen": "USING INDEX chosen_code_key", "none": "NOTHING"}

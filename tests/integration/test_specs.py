@@ -1,5 +1,7 @@
 """What a table's spec asks for, seen from outside: how fresh it is, and how it lies."""
 
+import pytest
+
 from tests.integration.stack import Stack, wait_until
 
 
@@ -31,6 +33,7 @@ def test_a_patient_table_is_left_out_of_commits_until_somebody_waits_for_it(stac
     stack.assert_equal("patient", "eager")
 
 
+@pytest.mark.slow
 def test_a_table_lies_as_its_spec_says(stack: Stack) -> None:
     stack.sql("CREATE TABLE laid_out (id bigint PRIMARY KEY, at timestamptz, note text)",
               "INSERT INTO laid_out SELECT g, timestamptz '2026-01-01' + g * interval '1 day', g FROM"

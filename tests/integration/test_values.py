@@ -47,6 +47,7 @@ def _write(source: psycopg.Connection, table: str) -> None:
         source.execute(sql.SQL(statement).format(d=definitions, **names))
 
 
+@pytest.mark.slow
 def test_names_of_every_kind(stack: Stack) -> None:
     with stack.source() as source:
         for table in NAMES:

@@ -24,6 +24,7 @@ MOST = Limits().filter_buckets
 
 
 @pytest.mark.parametrize("columns", [[kind] for kind in KEYS] + [list(KEYS)], ids=[*KEYS, "all of them"])
+@pytest.mark.slow
 def test_every_key_passes_and_few_others(spark: SparkSession, columns: list[str]) -> None:
     names = tuple(f"Key of `{kind}`" for kind in columns)
     schema = ", ".join(f"`{name.replace('`', '``')}` {kind}" for name, kind in zip(names, columns, strict=True))

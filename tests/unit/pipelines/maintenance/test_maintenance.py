@@ -311,6 +311,7 @@ def test_of_files_whose_deletes_are_together_those_are_written_anew_of_which_muc
 
 
 @pytest.mark.parametrize("together", [True, False])
+@pytest.mark.slow
 def test_what_is_written_anew_for_its_deletes_is_written_piece_by_piece(spark: SparkSession, together: bool) -> None:
     topic = Topic(spark)
     mirror = topic.mirror()
@@ -343,6 +344,7 @@ def test_what_is_written_anew_for_its_deletes_is_written_piece_by_piece(spark: S
     assert (task.due.task, task.after.deleted, task.done.left, topic.rows()) == (COMPACT, 0, False, rows)
 
 
+@pytest.mark.slow
 def test_a_large_file_s_turn_comes_though_more_is_deleted_of_small_ones(spark: SparkSession) -> None:
     topic = Topic(spark)
     mirror = topic.mirror()
@@ -393,6 +395,7 @@ def test_deletes_are_kept_together_until_there_are_many_files(spark: SparkSessio
 
 
 @pytest.mark.parametrize("own", [{}, {ROW_GROUPS: "65536"}])
+@pytest.mark.slow
 def test_a_compacted_file_is_read_in_parts(spark: SparkSession, own: dict[str, str]) -> None:
     topic, draw = Topic(spark), Random(1)
     mirror = topic.mirror()
@@ -492,6 +495,7 @@ def test_files_are_listed_in_few_manifests_and_rows_and_ledger_stay(spark: Spark
     assert topic.assert_ledger_is_whole() == counts + Counts(merged=2)
 
 
+@pytest.mark.slow
 def test_values_are_counted_and_outlive_the_snapshots(spark: SparkSession) -> None:
     topic = Topic(spark)
     policy = Upkeep(statistics_mib=0, snapshots=2)

@@ -77,6 +77,7 @@ def test_new_keys_are_appended(spark: SparkSession, writes: list[str], partition
     ],
     ids=["a key is there", "updates", "deletes", "a truncate"],
 )
+@pytest.mark.slow
 def test_the_rest_is_merged(
     spark: SparkSession, writes: list[str], events: list[object], left: list[tuple[int, str]]
 ) -> None:

@@ -52,6 +52,7 @@ def test_another_column_becomes_the_key_while_a_partition_lags(spark: SparkSessi
     ids=["widened", "renamed"],
 )
 @pytest.mark.parametrize("late", [None, 1, 0])
+@pytest.mark.slow
 def test_a_key_that_is_written_in_another_way_moves_rows_to_other_partitions(
     spark: SparkSession, before: Attribute, after: Attribute, late: int | None
 ) -> None:
@@ -111,6 +112,7 @@ def test_a_row_that_lacks_the_new_key_holds_the_table(spark: SparkSession) -> No
         source.mirrored(source.write("c", 2, "b", "two"))
 
 
+@pytest.mark.slow
 def test_a_table_is_made_whole_from_a_topic_with_several_keys(spark: SparkSession) -> None:
     source = Source(spark, ID, CODE, DOC)
     source.mirrored(*(source.write("c", i, f"code {i}", "old") for i in (1, 2, 3)), source.write("d", 3, None, None))
@@ -128,6 +130,7 @@ def test_a_table_is_made_whole_from_a_topic_with_several_keys(spark: SparkSessio
 
 
 @pytest.mark.parametrize("newer_came", [False, True])
+@pytest.mark.slow
 def test_a_key_that_is_told_of_while_the_table_is_being_made(spark: SparkSession, newer_came: bool) -> None:
     source = Source(spark, ID, DOC, keys=())
     events = [source.write("c", 1, "one"), source.write("c", 2, "two")]

@@ -336,6 +336,7 @@ def test_a_table_that_was_rolled_back_is_made_whole_from_its_topic(spark: SparkS
 
 
 @pytest.mark.parametrize("first", ["the create", "the delete"])
+@pytest.mark.slow
 def test_a_key_change_whose_halves_are_read_apart_keeps_its_values(spark: SparkSession, first: str) -> None:
     topic = Topic(spark)
     mirror = topic.mirror()
