@@ -235,7 +235,8 @@ def entry_summary(
         BATCH: str(batch),
         OFFSETS: _json(ranges),
         POSITIONS: positions_json(reached.positions),
-        COUNTS: json.dumps(asdict(counts)),
+        # Duplicates are of event streams alone.
+        COUNTS: json.dumps({name: n for name, n in asdict(counts).items() if n or name != "duplicates"}),
     }
     known = {TRUNCATED_LSN: reached.truncated, PARTITIONS: reached.partitions, RESYNC: reached.resync,
              RESYNCED: reached.resynced, LOST: _json(lost) if lost else None,
