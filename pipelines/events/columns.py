@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,7 +54,7 @@ def _written(name: str, text: str) -> Any:
 
 def json_columns(schema: Any) -> tuple[Column, ...]:
     """Return the columns of a JSON Schema's object. Raises NoColumns."""
-    return tuple(_of_object(_resolve(schema, schema, "the schema"), schema, "", _json_type))
+    return tuple(_of_object(_resolve(schema, schema, "the schema"), schema, ""))
 
 
 def avro_columns(schema: Any) -> tuple[Column, ...]:
@@ -106,17 +106,14 @@ def _merged_type(older: Any, newer: Any) -> Any:
     return struct_of({**fields, **{name: kind for name, kind in was.items() if name not in fields}})
 
 
-Typed = Callable[[Any, Any, str], tuple[Any, bool]]
-
-
-def _of_object(schema: Mapping[str, Any], root: Any, where: str, typed: Typed) -> Iterator[Column]:
+def _of_object(schema: Mapping[str, Any], root: Any, where: str) -> Iterator[Column]:
     properties = schema.get("properties")
     if not isinstance(properties, Mapping) or not properties:
         raise NoColumns(f"{where or 'the schema'} is no object with properties")
     required = set(schema.get("required", ()))
     for name, kind in properties.items():
         place = f"{where}.{name}" if where else name
-        found, nullable = typed(kind, root, place)
+        found, nullable = _json_type(kind, root, place)
         yield Column(name, found, name in required and not nullable)
 
 
@@ -143,7 +140,7 @@ def _json_type(schema: Any, root: Any, where: str) -> tuple[Any, bool]:
         return list_of(_json_type(schema["items"], root, f"{where}[]")[0]), nullable
     if kind == "object" or "properties" in schema:
         if schema.get("properties"):
-            return struct_of({c.name: c.iceberg for c in _of_object(schema, root, where, _json_type)}), nullable
+            return struct_of({c.name: c.iceberg for c in _of_object(schema, root, where)}), nullable
         if isinstance(schema.get("additionalProperties"), Mapping):
             return map_of(_json_type(schema["additionalProperties"], root, f"{where}.*")[0]), nullable
         # Nothing is known of it: its JSON, as it came.

@@ -5,8 +5,8 @@ was killed on the way; no checkpoint beside the table is needed.
 """
 
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -97,16 +97,10 @@ class StreamTable:
         """Partition to the offset up to which everything is in the table."""
         return self._ledger.known.positions
 
-    @contextmanager
-    def between_batches(self, session: SparkSession) -> Iterator[TableLedger]:
+    def between_batches(self, session: SparkSession) -> AbstractContextManager[TableLedger]:
         """Give the table's ledger as it is now, for commits that change no row."""
         self._stale = True
-        self._ledger.load(Lake(session))
-        try:
-            yield self._ledger
-        except BaseException:
-            self._ledger.forget()
-            raise
+        return self._ledger.as_it_is(Lake(session))
 
     def bring(self, session: SparkSession, number: int) -> StreamOutcome:
         """Bring in what the topic has by now. Raises RetryBatch, or StopPipeline where a person must act."""
@@ -193,10 +187,8 @@ class StreamTable:
             merged=good.num_rows, dead_lettered=rows.bad.num_rows, tombstones=rows.tombstones,
             duplicates=rows.good.num_rows - good.num_rows,
         )  # fmt: skip
-        before, written = (
-            table.snapshot_id,
-            [] if not good.num_rows else write_rows(table, session, plan.partitioning, good),
-        )
+        before = table.snapshot_id
+        written = write_rows(table, session, plan.partitioning, good) if good.num_rows else []
         times = event_times(good, self.spec.event_time.column)
 
         def append(summary: Mapping[str, str]) -> None:
@@ -209,11 +201,9 @@ class StreamTable:
         self._ledger.read_through(ranges)
         if seen is not None:
             seen.committed(table, before, written)
-        outcome.rows, outcome.counts, outcome.commits = (
-            outcome.rows + records,
-            outcome.counts + counts,
-            outcome.commits + 1,
-        )
+        outcome.rows += records
+        outcome.counts += counts
+        outcome.commits += 1
         outcome.broken.update(rows.broken)
         if times is not None:
             outcome.lateness = max(outcome.lateness or 0.0, float(times["lateness"]))

@@ -3,14 +3,13 @@
 from datetime import UTC
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from pipelines.events.plan import INGESTED
 from pipelines.lake.arrow_schema import arrow_field, as_rows
-from pipelines.lake.data_files import FileWriter, Partition, WrittenFile
+from pipelines.lake.data_files import FileWriter, WrittenFile
 from pipelines.lake.partition_values import Partitioning
 from pipelines.lake.storage import Storage
 from pipelines.lake.table import LakeTable
@@ -31,14 +30,7 @@ def write_rows(
 ) -> list[tuple[WrittenFile, pa.Table]]:
     """Write a file for each partition, and return each with its rows."""
     writer = FileWriter(table, Storage.of(session))
-    partitions = partitioning.partitions(good)
-    values = as_rows(good, [arrow_field(column) for column in table.columns])
-    places: dict[Partition, list[int]] = {}
-    for index, partition in enumerate(partitions):
-        places.setdefault(partition, []).append(index)
-    written = []
-    for partition, indices in places.items():
-        rows = values if len(places) == 1 else values.take(pa.array(np.array(indices)))
-        written.append((writer.data(rows, partition), rows))
+    rows = as_rows(good, [arrow_field(column) for column in table.columns])
+    written = list(writer.parts(rows, partitioning.partitions(good)))
     writer.finish()
     return written

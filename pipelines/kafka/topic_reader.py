@@ -66,11 +66,6 @@ class TopicReader:
         with _answering(self._kafka_bootstrap):
             return partitions_of(self._kafka_bootstrap, topic)
 
-    def earliest(self, topic: str, partitions: Collection[int]) -> dict[int, int]:
-        """Return partition to the first offset that Kafka stores. Raises RetryBatch."""
-        found = _earliest(self._kafka_bootstrap, [(topic, partition) for partition in partitions])
-        return {partition: offset for (_, partition), offset in found.items()}
-
     def ask(self, topic: str, ranges: Ranges) -> str:
         """Return what to ask a run for, so that it is of these ranges."""
         return worker_records.ask(topic, ranges)

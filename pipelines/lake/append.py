@@ -3,10 +3,8 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from py4j.protocol import Py4JJavaError
-
 from pipelines.lake.data_files import WrittenFile
-from pipelines.lake.row_delta import MOVED, NOT_COMMITTED, Moved
+from pipelines.lake.row_delta import commit_or_moved
 from pipelines.lake.table import LakeTable
 
 
@@ -18,9 +16,4 @@ def append_files(table: LakeTable, files: Iterable[WrittenFile], summary: Mappin
     append = table.labelled(table.java.newAppend(), summary, validator)
     for file in files:
         append = append.appendFile(file.java)
-    try:
-        append.commit()
-    except Py4JJavaError as error:
-        if error.java_exception.getClass().getSimpleName() in NOT_COMMITTED:
-            raise Moved(f"{table.namespace}.{table.name}: {MOVED}") from None
-        raise
+    commit_or_moved(append, table)

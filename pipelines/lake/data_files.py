@@ -6,11 +6,11 @@ for that.
 
 import json
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,6 +21,7 @@ from pipelines.lake.properties import ROW_GROUPS
 from pipelines.lake.storage import Storage
 from pipelines.lake.table import LakeTable
 
+Group = TypeVar("Group", bound=Hashable)
 # Reserved by Iceberg for files of positions.
 DELETE_SCHEMA = pa.schema(
     [
@@ -44,6 +45,14 @@ class Partition:
     def of(cls, file: Mapping[str, Any]) -> "Partition":
         """Return the partition of a file in Iceberg's JSON form."""
         return cls(int(file["spec-id"]), tuple(file.get("partition", ())))
+
+
+def grouped(groups: Sequence[Group]) -> dict[Group, list[int]]:
+    """Return each group to the places at which it is."""
+    found: dict[Group, list[int]] = {}
+    for index, group in enumerate(groups):
+        found.setdefault(group, []).append(index)
+    return found
 
 
 @dataclass(frozen=True)
@@ -79,6 +88,12 @@ class FileWriter:
         builder = self._iceberg.DataFiles.builder(self._unpartitioned)
         counted = {"nan-value-counts": _counts(_nan_counts(rows)), "split-offsets": _row_groups(data)}
         return self._file(builder, location, data, self._metrics, partition, counted)
+
+    def parts(self, rows: pa.Table, partitions: Sequence[Partition]) -> Iterator[tuple[WrittenFile, pa.Table]]:
+        """Write a file for each partition; yield each with its rows. ``partitions``: each row's."""
+        for partition, places in grouped(partitions).items():
+            part = rows.take(pa.array(places))
+            yield self.data(part, partition), part
 
     def deletes(self, positions: Sequence[tuple[str, int]], partition: Partition) -> WrittenFile:
         """Write positions of deleted rows: a data file's location, and the row's place in it."""

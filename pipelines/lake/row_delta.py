@@ -1,6 +1,7 @@
 """Commit rows and positions of deleted rows, which are written by now, in one snapshot."""
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from py4j.protocol import Py4JJavaError
 
@@ -30,8 +31,13 @@ def commit_row_delta(
         delta = delta.addRows(file.java)
     for file in deletes:
         delta = delta.addDeletes(file.java)
+    commit_or_moved(delta, table)
+
+
+def commit_or_moved(update: Any, table: LakeTable) -> None:
+    """Commit Iceberg's update of a table. Raises Moved where the table isn't any more what it was."""
     try:
-        delta.commit()
+        update.commit()
     except Py4JJavaError as error:
         if error.java_exception.getClass().getSimpleName() in NOT_COMMITTED:
             raise Moved(f"{table.namespace}.{table.name}: {MOVED}") from None

@@ -1,6 +1,7 @@
 """One table's ledger: what it says, and what this process has read beyond that."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 
 from pipelines.failpoints import failpoint
@@ -55,6 +56,16 @@ class TableLedger:
         if found != self._ledger:
             self._begin_from(found)
             self._read = {}
+
+    @contextmanager
+    def as_it_is(self, lake: Lake) -> Iterator["TableLedger"]:
+        """Give this ledger as the table is now; whatever fails within the block, it is forgotten."""
+        self.load(lake)
+        try:
+            yield self
+        except BaseException:
+            self.forget()
+            raise
 
     @property
     def known(self) -> Ledger:

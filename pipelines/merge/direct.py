@@ -4,17 +4,16 @@ It does what the MERGE of :mod:`pipelines.merge.statement` does, by the same rul
 starting of tasks that cost the same however few the changes are. What it can't do it leaves to that.
 """
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.lake.arrow_schema import NoArrowType, arrow_field, as_rows
-from pipelines.lake.data_files import FileWriter, Partition
+from pipelines.lake.data_files import FileWriter, Partition, grouped
 from pipelines.lake.file_rows import FileRows, FoundRow, LiveFile
 from pipelines.lake.live_rows import LiveRows
 from pipelines.lake.partition_values import Partitioning
@@ -30,8 +29,6 @@ from pipelines.schema.columns import TableShape
 from pipelines.schema.technical import SNAPSHOT_READ
 from pipelines.sources.base.change_rows import DELETE
 from pipelines.spark.session import configured
-
-T = TypeVar("T", bound=Hashable)
 
 
 def takes(changes: MergeInput, limits: Limits) -> bool:
@@ -133,14 +130,12 @@ class DirectWrite:
         """Write the files, and commit them with ``summary``."""
         table, writer, before = self.table, FileWriter(self.table, self.storage), self.table.snapshot_id
         written, remembered = [], []
-        for partition, places in _grouped(self.partitions).items():
-            rows = self.inserts.take(pa.array(places))
-            file = writer.data(rows, partition)
+        for file, rows in writer.parts(self.inserts, self.partitions):
             written.append(file)
-            live = LiveFile(file.location, partition, rows.num_rows, {})
+            live = LiveFile(file.location, file.partition, rows.num_rows, {})
             remembered.append((live, FileRows.of(rows.select(self.keys), rows["_lsn"], rows["_op"])))
         together = table.deletes_together
-        groups = _grouped([(row.file.partition, None if together else row.file.location) for row in self.deletes])
+        groups = grouped([(row.file.partition, None if together else row.file.location) for row in self.deletes])
         deletes = [
             writer.deletes([(self.deletes[i].file.location, self.deletes[i].place) for i in places], partition)
             for (partition, _), places in groups.items()
@@ -185,7 +180,7 @@ def _with_old_values(
         return values
     changes = sorted({change for each in wanted.values() for change in each})
     fields = [values.schema.field(name) for name in wanted]
-    files = _grouped([found[change].file.location for change in changes])
+    files = grouped([found[change].file.location for change in changes])
     parts, order = [], []
     for places in files.values():
         rows = [found[changes[index]] for index in places]
@@ -199,11 +194,3 @@ def _with_old_values(
         index = values.schema.get_field_index(name)
         values = values.set_column(index, values.schema.field(name), both.take(pa.array(chosen)))
     return values
-
-
-def _grouped(groups: Sequence[T]) -> dict[T, list[int]]:
-    """Return each group to the places at which it is."""
-    found: dict[T, list[int]] = {}
-    for index, group in enumerate(groups):
-        found.setdefault(group, []).append(index)
-    return found

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable
 from functools import partial
 from threading import Event
-from types import FrameType
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
@@ -26,6 +25,7 @@ from pipelines.mirror.jit import choose_jit, restart_process
 from pipelines.protection.crypto import keys_for
 from pipelines.protection.functions import Vault
 from pipelines.settings import MirrorSettings
+from pipelines.signals import SIGNALS, stop_on_signals
 from pipelines.sources.kinds import stream_source
 from pipelines.spark.executors import ABSENT_SECONDS, ExecutorWatch
 from pipelines.spark.leaks import freeze_modules
@@ -36,7 +36,6 @@ from quality.errors import ContractError
 
 POLL_SECONDS = 0.2
 TRIGGER = "500 milliseconds"
-SIGNALS = (signal.SIGTERM, signal.SIGINT)
 # Less than the service's grace period, after which it is killed (which repeats and loses nothing either).
 BATCH_SECONDS = 45
 
@@ -49,13 +48,7 @@ def main() -> int:
     log, environment = json_log(), dict(os.environ)
     stop, asked, caught_up = Event(), Event(), Event()
 
-    def ask_to_stop(number: int, _: FrameType | None) -> None:
-        log.info("stopping", signal=signal.Signals(number).name)
-        asked.set()
-        stop.set()
-
-    for number in SIGNALS:
-        signal.signal(number, ask_to_stop)
+    stop_on_signals(log, asked, stop)
     settings = MirrorSettings()
     failpoints.look_in(settings.failpoints)
     try:

@@ -1,11 +1,9 @@
 """The streams' process: event streams to their tables, until it is told to stop: `python -m pipelines.streams`."""
 
 import os
-import signal
 import time
 from pathlib import Path
 from threading import Event, Thread
-from types import FrameType
 
 from pyspark.sql import SparkSession
 from structlog.stdlib import BoundLogger
@@ -24,6 +22,7 @@ from pipelines.progress.publish import STREAMS_GROUP, ProgressPublisher
 from pipelines.protection.crypto import keys_for
 from pipelines.protection.functions import Vault
 from pipelines.settings import MirrorSettings
+from pipelines.signals import stop_on_signals
 from pipelines.spark.leaks import freeze_modules
 from pipelines.spark.session import abandon, end_session, leave, start_session
 from pipelines.specs.load import SpecError, Specs, load_specs
@@ -32,7 +31,6 @@ from quality import odcs
 from quality.contract import Contract
 from quality.errors import ContractError
 
-SIGNALS = (signal.SIGTERM, signal.SIGINT)
 # How many offsets of a stream a commit has, at most: all of them are in this process's memory at once.
 AT_ONCE = 20_000
 POLL_SECONDS = 0.2
@@ -44,12 +42,7 @@ def main() -> int:
     """Run until SIGTERM or SIGINT (0), or until Spark or the lease is lost (1)."""
     log, stop = json_log(), Event()
 
-    def ask_to_stop(number: int, _: FrameType | None) -> None:
-        log.info("stopping", signal=signal.Signals(number).name)
-        stop.set()
-
-    for number in SIGNALS:
-        signal.signal(number, ask_to_stop)
+    stop_on_signals(log, stop)
     settings = MirrorSettings()
     failpoints.look_in(settings.failpoints)
     try:

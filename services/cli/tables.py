@@ -19,7 +19,7 @@ from services.operations.audit_trail import audited
 from services.operations.dead_letters.letters import Letters
 from services.stack.console import Grid, out
 from services.stack.endpoints import StackSettings
-from services.stack.lake import ledger_of, open_catalog, streams, tables
+from services.stack.lake import called, ledger_of, open_catalog, streams, tables
 from services.stack.offsets import Offsets, behind, kafka
 from services.verify import record
 from services.verify.rounds import TableState
@@ -237,13 +237,8 @@ def named(settings: StackSettings, name: str, as_json: bool) -> LakeTable:
     """Return the table that a person calls ``name``, with or without catalog and namespace; leaves if there is none."""
     catalog = open_catalog(settings)
     everything = [*tables(catalog, settings), *streams(catalog, settings)]
-    chosen = [table for table in everything if _called(table, name)]
+    chosen = [table for table in everything if name in called(".".join(table.name()[-2:]))]
     if len(chosen) != 1:
         known = ", ".join(".".join(("lake", *t.name()[-2:])) for t in everything) or "none"
         fail(f"no table of the lake is called {name}. Tables: {known}.", UNUSABLE, as_json)
     return chosen[0]
-
-
-def _called(table: LakeTable, name: str) -> bool:
-    parts = ("lake", *table.name()[-2:])
-    return name in {".".join(parts[start:]) for start in range(3)}

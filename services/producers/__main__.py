@@ -1,12 +1,9 @@
 """`python -m services.producers`: have people click, applications log, and a factory measure."""
 
 import secrets
-import signal
 import sys
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from types import FrameType
 from typing import Annotated
 
 import typer
@@ -22,6 +19,7 @@ from services.producers.send import run as run_streams
 from services.producers.settings import ProducerSettings
 from services.producers.streams import TOPICS, streams
 from services.stack.errors import LakehouseError
+from services.stack.stopping import Stop
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False)
 
@@ -64,19 +62,14 @@ def start(
 def _run(
     settings: ProducerSettings, rates: Mapping[str, float], duration: float | None, seed: int, quiet: bool
 ) -> Summary:
-    stop = threading.Event()
-
-    def asked(_number: int, _frame: FrameType | None) -> None:
-        stop.set()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, asked)
+    stop = Stop()
+    stop.on_signals()
     producer = Producer({**client_config(settings.kafka_bootstrap), "linger.ms": 20, "compression.type": "zstd"})
     found = streams(settings, rates, seed)
     for stream in found.values():
         create_topic(settings.kafka_bootstrap, stream.topic, {}, PARTITIONS)
     with sending(quiet) as on_progress:
-        return run_streams(producer, found, duration, seed, on_progress, stop)
+        return run_streams(producer, found, duration, seed, on_progress, stop.event)
 
 
 @contextmanager

@@ -1,38 +1,18 @@
 """Progress and summaries for people: live on a terminal, plain lines otherwise."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 
 from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
-from rich.progress import Progress as Bar
 
 from services.producers.send import OnProgress, Progress, Summary
-from services.stack.console import err, out
+from services.stack.console import out
+from services.stack.running import running
 
-LINE_SECONDS = 10.0
 
-
-@contextmanager
-def sending(quiet: bool) -> Iterator[OnProgress]:
+def sending(quiet: bool) -> AbstractContextManager[OnProgress]:
     """Show how far a run is."""
-    if quiet:
-        yield lambda _progress: None
-        return
-    if err.is_terminal:
-        columns = (SpinnerColumn(), BarColumn(bar_width=20), TextColumn("{task.description}"), TimeElapsedColumn())
-        with Bar(*columns, console=err, transient=True) as bar:
-            task = bar.add_task("", total=None)
-            yield lambda p: bar.update(task, completed=p.seconds, total=p.duration, description=_words(p))
-        return
-    shown = 0.0
-
-    def on_progress(progress: Progress) -> None:
-        nonlocal shown
-        if progress.seconds - shown >= LINE_SECONDS:
-            shown = progress.seconds
-            err.print(f"{progress.seconds:.0f} s: {_words(progress)}")
-
-    yield on_progress
+    columns = (SpinnerColumn(), BarColumn(bar_width=20), TextColumn("{task.description}"), TimeElapsedColumn())
+    return running(quiet, columns, lambda p: (p.seconds, p.duration), _words, _words, transient=True)
 
 
 def print_summary(summary: Summary, as_json: bool) -> None:

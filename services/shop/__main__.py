@@ -1,11 +1,9 @@
 """`python -m services.shop`: make the shop's tables, load them, and let people shop."""
 
-import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import FrameType
 from typing import Annotated
 
 import psycopg
@@ -17,6 +15,7 @@ from services.shop.errors import said
 from services.shop.load import load as run_load
 from services.shop.settings import ShopSettings
 from services.stack.errors import NotConfigured
+from services.stack.stopping import Stop
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False)
 
@@ -100,14 +99,9 @@ def _fail(message: str) -> None:
 
 
 def _stop_on_signals() -> threading.Event:
-    stop = threading.Event()
-
-    def asked(_number: int, _frame: FrameType | None) -> None:
-        stop.set()
-
-    signal.signal(signal.SIGTERM, asked)
-    signal.signal(signal.SIGINT, asked)
-    return stop
+    stop = Stop()
+    stop.on_signals()
+    return stop.event
 
 
 if __name__ == "__main__":

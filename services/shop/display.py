@@ -1,7 +1,7 @@
 """Progress and summaries for people: live on a terminal, plain lines otherwise."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
@@ -10,8 +10,7 @@ from services.shop.summary import Progress as RunProgress
 from services.shop.summary import Summary
 from services.shop.workload import OnProgress
 from services.stack.console import Grid, err, out
-
-LINE_SECONDS = 10.0
+from services.stack.running import running
 
 
 @contextmanager
@@ -34,26 +33,15 @@ def loading(quiet: bool) -> Iterator[OnRows]:
         yield on_rows
 
 
-@contextmanager
-def shopping(quiet: bool) -> Iterator[OnProgress]:
+def shopping(quiet: bool) -> AbstractContextManager[OnProgress]:
     """Show how far a run is."""
-    if quiet:
-        yield lambda _progress: None
-        return
-    if err.is_terminal:
-        with _bar() as bar:
-            task = bar.add_task("", total=None)
-            yield lambda p: bar.update(task, completed=p.transactions, total=p.planned, description=_words(p))
-        return
-    shown = 0.0
-
-    def on_progress(progress: RunProgress) -> None:
-        nonlocal shown
-        if progress.seconds - shown >= LINE_SECONDS:
-            shown = progress.seconds
-            err.print(f"{progress.seconds:.0f} s: {progress.transactions:,} transactions, {_words(progress)}")
-
-    yield on_progress
+    columns = (
+        SpinnerColumn(), BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
+    )  # fmt: skip
+    return running(
+        quiet, columns, lambda p: (p.transactions, p.planned), _words,
+        lambda p: f"{p.transactions:,} transactions, {_words(p)}",
+    )  # fmt: skip
 
 
 def print_load(summary: LoadSummary, as_json: bool) -> None:
@@ -80,17 +68,6 @@ def print_summary(summary: Summary, as_json: bool) -> None:
     out.print(
         f"{summary.transactions:,} transactions ({summary.abandoned:,} rolled back{left}), {summary.row_changes:,} row "
         f"changes in {summary.seconds:.1f} s: {summary.rate:,.1f} transactions/s, {summary.late_share:.1%} late."
-    )
-
-
-def _bar() -> Progress:
-    return Progress(
-        SpinnerColumn(),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.description}"),
-        TimeElapsedColumn(),
-        console=err,
     )
 
 

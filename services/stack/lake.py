@@ -97,6 +97,11 @@ def _tables(catalog: Catalog, settings: StackSettings, wanted: Callable[[str], b
         raise Unreachable("The Iceberg catalog", settings.catalog_uri, type(error).__name__) from error
 
 
+def called(table: str) -> set[str]:
+    """Return what people call the table ``namespace.name`` of the lake."""
+    return {table, table.split(".", 1)[1], f"lake.{table}"}
+
+
 def own_table(catalog: Catalog, name: str) -> Table | None:
     """Return a table of the platform itself, or None while there hasn't been anything to keep in it."""
     try:

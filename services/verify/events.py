@@ -24,7 +24,7 @@ from pipelines.specs.events import EventSpec
 from pipelines.specs.load import Specs
 from services.stack.endpoints import StackSettings
 from services.stack.errors import CannotVerify
-from services.stack.lake import dead_letters, ledger_of, open_catalog, streams
+from services.stack.lake import called, dead_letters, ledger_of, open_catalog, streams
 from services.stack.offsets import kafka
 from services.stack.progress import OnProgress, Progress, silent
 from services.stack.records import Decoder, read_range
@@ -75,11 +75,10 @@ def verify_streams(
     """
     catalog = open_catalog(settings)
     found = {".".join(table.name()[-2:]): table for table in streams(catalog, settings)}
-    called = {name: {name, name.split(".", 1)[1], f"lake.{name}"} for name in found}
-    unknown = set(names) - {each for its in called.values() for each in its}
+    unknown = set(names) - {each for name in found for each in called(name)}
     if unknown:
         raise CannotVerify(f"no event stream is called {', '.join(sorted(unknown))}. Streams: {', '.join(found)}.")
-    wanted = {name: table for name, table in found.items() if not names or called[name] & set(names)}
+    wanted = {name: table for name, table in found.items() if not names or called(name) & set(names)}
     unspecified = [name for name in wanted if name not in specs.streams]
     if unspecified:
         raise CannotVerify(f"{unspecified[0]} has no spec here any more, which says how its events are read.")

@@ -3,8 +3,7 @@
 See :mod:`pipelines.mirror.table.commits` for the commit itself.
 """
 
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing
 from dataclasses import replace
 
 from pyspark.sql import SparkSession
@@ -115,16 +114,10 @@ class TableMirror:
         many = offset_count(ranges) > self._rules.limits.expected_offsets
         return expected_profile(self._commits.last, ranges) if many and self._ledger.is_next(ranges) else None
 
-    @contextmanager
-    def between_batches(self, session: SparkSession) -> Iterator[TableLedger]:
+    def between_batches(self, session: SparkSession) -> AbstractContextManager[TableLedger]:
         """Give the table's ledger as it is now, for commits that change no row."""
         self._stale = True
-        self._ledger.load(Lake(session))
-        try:
-            yield self._ledger
-        except BaseException:
-            self._ledger.forget()
-            raise
+        return self._ledger.as_it_is(Lake(session))
 
     def mirror(self, planned: TopicBatch, schema_changed: bool = False) -> TopicOutcome:
         """Bring a batch's records of the topic into the table.
@@ -163,7 +156,7 @@ class TableMirror:
         ``planned``: the batch's offset range of every partition, the first that this process meets.
         """
         is_there = Lake(session).table(self._ledger.namespace, self._ledger.name) is not None
-        return is_there or (self._can_be_made and all(start == 0 for start, _ in planned.values()))
+        return is_there or (self._can_be_made and self._ledger.goes_on(planned))
 
     @property
     def _can_be_made(self) -> bool:
@@ -279,8 +272,9 @@ class TableMirror:
             with outcome.stage("resync"):
                 outcome.swept = remove_stale(planned.session, table, self._resync)
                 self._ledger.commit_state(replace(self._ledger.reached, resynced=outcome.swept), planned.batch)
-        with outcome.stage("describe"):
-            outcome.described += self._description.write(table)
+        if not self._description.is_written(table):
+            with outcome.stage("describe"):
+                outcome.described += self._description.write(table)
 
     def _follow(self, table: LakeTable, planned: TopicBatch) -> None:
         """Follow the schema log, though no row has come since."""

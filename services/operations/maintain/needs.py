@@ -15,7 +15,7 @@ from pipelines.maintenance.plan import DueTask, compaction, counted_columns, del
 from pipelines.specs.load import Specs
 from services.stack.endpoints import StackSettings
 from services.stack.errors import CannotVerify
-from services.stack.lake import streams, tables
+from services.stack.lake import called, streams, tables
 
 
 @dataclass(frozen=True)
@@ -39,15 +39,11 @@ def needs(catalog: Catalog, settings: StackSettings, specs: Specs, names: Iterab
     every = (*tables(catalog, settings), *streams(catalog, settings))
     found = {".".join(table.name()[-2:]): table for table in every}
     wanted = set(names)
-    unknown = wanted - {called for name in found for called in _called(name)}
+    unknown = wanted - {each for name in found for each in called(name)}
     if unknown:
         raise CannotVerify(f"no table of the lake is called {', '.join(sorted(unknown))} (`lakehouse table list`).")
-    chosen = {name: table for name, table in found.items() if not wanted or wanted & _called(name)}
+    chosen = {name: table for name, table in found.items() if not wanted or wanted & called(name)}
     return [need_of(table, specs) for table in chosen.values() if source_of(table) is not None]
-
-
-def _called(name: str) -> set[str]:
-    return {name, name.split(".", 1)[1], f"lake.{name}"}
 
 
 def source_of(table: Table) -> tuple[str, str] | None:
