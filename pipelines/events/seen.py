@@ -43,6 +43,8 @@ class SeenEvents:
     def __init__(self, rule: Deduplicate, event_time: str, storage: Storage, folder: Path) -> None:
         self._rule, self._event_time, self._storage, self._folder = rule, event_time, storage, folder
         self._snapshot: int | None = None
+        # Of events from before, files may have been given up.
+        self._since = 0
         self._files: dict[str, _SeenFile] = {}
 
     @property
@@ -112,7 +114,8 @@ class SeenEvents:
         """See which files the table has that may hold events since then; what is known of others is given up."""
         for location in [location for location, file in self._files.items() if file.last < since]:
             self._forget(location)
-        if table.snapshot_id == self._snapshot:
+        if table.snapshot_id == self._snapshot and since >= self._since:
+            self._since = since
             return
         identifier = next(column["id"] for column in table.columns if column["name"] == self._event_time)
         live = {
@@ -124,7 +127,7 @@ class SeenEvents:
             self._forget(location)
         for location in live.keys() - self._files.keys():
             self._remember(location, self._read(table, location))
-        self._snapshot = table.snapshot_id
+        self._snapshot, self._since = table.snapshot_id, since
 
     def _remember(self, location: str, rows: pa.Table) -> None:
         identifiers = one_array(rows[self._rule.by])

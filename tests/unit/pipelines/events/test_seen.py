@@ -86,6 +86,14 @@ def test_a_new_process_and_a_rewritten_table_know_the_same(
     assert known.rows == 5
 
 
+def test_an_older_event_after_newer_ones_is_known_again(spark: SparkSession, table: LakeTable, tmp_path: Path) -> None:
+    known = seen(spark, tmp_path)
+    append(spark, table, known, events(("a", 0)))
+    append(spark, table, known, events(("b", 300)))
+    append(spark, table, known, events(("c", 301)))
+    assert append(spark, table, known, events(("a", 30), ("d", 302))) == [False, True]
+
+
 def test_what_is_too_old_to_matter_is_given_up(spark: SparkSession, table: LakeTable, tmp_path: Path) -> None:
     known = seen(spark, tmp_path)
     append(spark, table, known, events(("a", 0)))
