@@ -31,9 +31,10 @@ def create_table(lake: Lake, spec: EventSpec, shape: TableShape, protected: Prot
 
 
 def event_columns(table: LakeTable, spec: EventSpec) -> tuple[Column, ...]:
-    """Return the columns that a table has of the events, but for those that are protected: they have other types."""
-    other = {*TECHNICAL, spec.key, spec.headers, *column_protections(table.properties)}
-    return tuple(Column(c["name"], _unnumbered(c["type"])) for c in table.columns if c["name"] not in other)
+    """Return the columns that a table has of the events, in the events' types."""
+    other, protected = {*TECHNICAL, spec.key, spec.headers}, column_protections(table.properties)
+    types = {c["name"]: _unnumbered(c["type"]) for c in table.columns if c["name"] not in other}
+    return tuple(Column(name, protected[name].type if name in protected else kind) for name, kind in types.items())
 
 
 def differences(table: LakeTable, shape: TableShape) -> list[StreamChange]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from pipelines.errors import StopPipeline, UnknownSchema
-from pipelines.events.changes import type_changes
+from pipelines.events.changes import StreamChange, type_changes
 from pipelines.events.columns import Column, NoColumns, avro_columns, json_columns, merged, parsed, spec_columns
 from pipelines.events.decode import StreamSchema
 from pipelines.kafka.registry import SchemaLookup
@@ -31,15 +31,18 @@ class StreamSchemas:
 
         ``has``: the columns of the table, if it is there. Raises RetryBatch, StopPipeline.
         """
-        if self._own is not None:
-            return StreamSchema(self._own, {}, {})
         columns = tuple(has)
+        if self._own is not None:
+            self._check(self._refused(columns, self._own), "its spec")
+            return StreamSchema(self._own, {}, {})
         # Identifiers rise: what was registered last says which values are required.
         for identifier, (_, written) in sorted(self._writers.items()):
-            if told := self._conflicts(columns, written):
-                self._refuse(identifier, told)
-                continue
-            columns = merged(columns, written)
+            refused = self._refused(columns, written)
+            self._check(refused, f"schema {identifier}")
+            if refused:
+                self._withhold(identifier, refused)
+            else:
+                columns = merged(columns, written)
         known = self._writers or self._rejected
         return StreamSchema(columns, dict(self._writers), dict(self._rejected)) if known and columns else None
 
@@ -53,20 +56,31 @@ class StreamSchemas:
         newest = self._registry.newest(self._spec.registry_subject)
         return newest is not None and self.meet([newest])
 
-    def _conflicts(self, columns: Sequence[Column], written: Sequence[Column]) -> str:
-        """Return in which of its types a schema differs from what came before it; empty: in none."""
+    def _refused(self, columns: Sequence[Column], written: Sequence[Column]) -> list[StreamChange]:
+        """Return what a schema would change of ``columns``, and the spec doesn't let it; none: there are no columns."""
+        if not columns:
+            return []
         known = {column.name: column.iceberg for column in columns}
         changes = [each for c in written for each in type_changes(c.name, known.get(c.name), c.iceberg)]
-        return ", ".join(str(change) for change in changes if change.kind == "change")
+        return [change for change in changes if self._policy(change) != "evolve"]
 
-    def _refuse(self, identifier: int, told: str) -> None:
-        if self._spec.schema_changes.change == "freeze":
+    def _policy(self, change: StreamChange) -> str:
+        return str(getattr(self._spec.schema_changes, change.kind))
+
+    def _check(self, refused: Sequence[StreamChange], where: str) -> None:
+        """Raise StopPipeline where the table is held for one of these changes."""
+        # Without an identifier nothing tells the records that need it.
+        frozen = [change for change in refused if self._own is not None or self._policy(change) == "freeze"]
+        if frozen:
             raise StopPipeline(
-                f"{self._spec.table} doesn't follow schema {identifier}: {told}. Undo it in the registry, give the"
-                " field another name, or change schema_changes in its spec; it is tried again by itself, and nothing is"
-                " lost."
+                f"{self._spec.table} doesn't follow {where}: {', '.join(map(str, frozen))}. Undo it, give the field"
+                " another name, or change schema_changes in its spec; it is tried again by itself, and nothing is lost."
             )
-        self.withhold([identifier], told)
+
+    def _withhold(self, identifier: int, refused: Sequence[StreamChange]) -> None:
+        """Have records that name this schema be dead letters: the table doesn't follow it."""
+        del self._writers[identifier]
+        self._rejected[identifier] = f"{WITHHELD}: {', '.join(map(str, refused))}"
 
     def meet(self, identifiers: Iterable[int]) -> bool:
         """Look schemas up that records name, and return whether one of them says something new. Raises RetryBatch."""
@@ -84,9 +98,3 @@ class StreamSchemas:
                 continue
             self._writers[identifier] = (text, columns)
         return any(each in self._writers or each in self._rejected for each in fresh)
-
-    def withhold(self, identifiers: Iterable[int], why: str) -> None:
-        """Have records that name these schemas be dead letters: the table doesn't follow them."""
-        for identifier in identifiers:
-            self._writers.pop(identifier, None)
-            self._rejected[identifier] = f"{WITHHELD}: {why}"

@@ -2,8 +2,7 @@
 
 from pyspark.sql import SparkSession
 
-from pipelines.errors import RetryBatch, StopPipeline
-from pipelines.events.changes import StreamChange
+from pipelines.errors import StopPipeline
 from pipelines.events.decode import StreamSchema, table_shape
 from pipelines.events.evolve import check_columns, create_table, differences, follow
 from pipelines.events.outcome import StreamOutcome
@@ -69,30 +68,12 @@ class StreamSetup:
         return table
 
     def _evolve(self, table: LakeTable, schema: StreamSchema, outcome: StreamOutcome) -> None:
+        """Give the table what it lacks of the schema, of which the spec allows all."""
         shape = self._protected.shape(table_shape(self._spec, schema.columns))
         found = differences(table, shape)
-        refused = [change for change in found if self._policy(change) != "evolve"]
-        if refused:
-            self._refuse(refused, schema)
         if found:
             follow(table, shape)
             outcome.changes += [str(change) for change in found]
-
-    def _policy(self, change: StreamChange) -> str:
-        return str(getattr(self._spec.schema_changes, change.kind))
-
-    def _refuse(self, refused: list[StreamChange], schema: StreamSchema) -> None:
-        """Have the records of schemas that aren't followed be dead letters, or raise StopPipeline."""
-        frozen = [change for change in refused if self._policy(change) == "freeze"]
-        told = ", ".join(map(str, frozen or refused))
-        newest = max(schema.writers, default=None)
-        if frozen or newest is None:
-            raise StopPipeline(
-                f"{self._spec.table} doesn't follow its schema: {told}. Undo it in the registry, give the field another"
-                " name, or change schema_changes in its spec; it is tried again by itself, and nothing is lost."
-            )
-        self._schemas.withhold([newest], told)
-        raise RetryBatch(f"{self._spec.table}: schema {newest} isn't followed ({told}): its records are dead letters")
 
 
 def _first(ranges: Ranges, records: int = 100) -> Ranges:
