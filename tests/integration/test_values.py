@@ -269,6 +269,19 @@ def test_a_column_that_cannot_be_held_is_left_out(stack: Stack) -> None:
     stack.sql("DROP TABLE placed", "DROP TYPE geometry")
 
 
+def test_a_table_without_columns_is_read_once_it_has_one(stack: Stack) -> None:
+    stack.sql("CREATE TABLE bare ()", "INSERT INTO bare DEFAULT VALUES", "INSERT INTO bare DEFAULT VALUES")
+    wait_until(lambda: "it has no columns" in stack.status(), 120)
+    # Nobody waits for it, and the others go on.
+    stack.sql("CREATE TABLE beside_bare (id int PRIMARY KEY)", "INSERT INTO beside_bare VALUES (1)")
+    stack.assert_equal("beside_bare")
+    stack.sql("ALTER TABLE bare ADD COLUMN id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
+              "INSERT INTO bare DEFAULT VALUES", "DELETE FROM bare WHERE id = 1")  # fmt: skip
+    wait_until(lambda: "it has no columns" not in stack.status(), 120)
+    stack.assert_equal("bare")
+    stack.sql("DROP TABLE bare, beside_bare")
+
+
 KEYS = {
     "date": ["0001-01-01", "2026-03-29", "20000-01-01"],
     "timestamptz": ["0001-01-01 00:00Z", "2026-03-29 02:30:00.123456+01", "12000-01-01 00:00Z"],

@@ -37,6 +37,7 @@ class TableState:
     misleading_key: str | None = None
     generated: tuple[str, ...] = ()
     unheld: tuple[str, ...] = ()
+    has_columns: bool = True
 
     @property
     def name(self) -> str:
@@ -109,7 +110,7 @@ def left_out(
             for s in states
             if not s.is_partition
             and s.kind != "f"
-            and (s.unlogged or s.keyed_falsely or (published and not s.published))
+            and (s.unlogged or s.keyed_falsely or not s.has_columns or (published and not s.published))
         )
         | misnamed(source, versions).keys()
         | {each.table for each in exclusions if each.column is None},
@@ -125,6 +126,8 @@ def _why_left_out(state: TableState) -> str | None:
         return "a foreign table: its rows are in another database, and not in the log"
     if state.unlogged:
         return "an unlogged table: its changes are not in the log (ALTER TABLE … SET LOGGED)"
+    if not state.has_columns:
+        return "it has no columns, so its rows are nothing but a number (it is read once it has one)"
     if not state.published:
         return f"not in the publication {PUBLICATION}"
     if not state.readable:
@@ -152,7 +155,8 @@ SELECT n.nspname, c.relname, c.relkind::text, c.relpersistence = 'u', c.relispar
        ARRAY(SELECT a.attname::text FROM pg_attribute a
              WHERE a.attrelid = c.oid AND a.attgenerated <> '' AND NOT a.attisdropped ORDER BY a.attnum),
        ARRAY(SELECT a.attname || ' (' || t.typname || ')' FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
-             WHERE a.attrelid = c.oid AND t.typname = ANY (%(no_type)s) AND NOT a.attisdropped ORDER BY a.attnum)
+             WHERE a.attrelid = c.oid AND t.typname = ANY (%(no_type)s) AND NOT a.attisdropped ORDER BY a.attnum),
+       EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped)
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 LEFT JOIN LATERAL (
   SELECT x.relname::text AS name,
@@ -171,7 +175,7 @@ def read_states(connection: psycopg.Connection, schemas: Sequence[str]) -> list[
     """Return the tables of these schemas, partitions among them. Any role that may connect can read this."""
     asked = {"publication": PUBLICATION, "role": ROLE, "schemas": list(schemas), "no_type": list(NO_TYPE)}
     found = connection.execute(_STATES.encode(), asked).fetchall()
-    return [TableState(*(*columns, tuple(generated), tuple(unheld))) for *columns, generated, unheld in found]
+    return [TableState(*columns, tuple(generated), tuple(unheld), any_) for *columns, generated, unheld, any_ in found]
 
 
 _NAMES = """

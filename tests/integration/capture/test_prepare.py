@@ -143,6 +143,7 @@ def test_what_becomes_of_each_table(shop: psycopg.Connection) -> None:
         "CREATE TABLE nullable_index (a int UNIQUE)",
         "CREATE TABLE partial_index (a int NOT NULL, b bool); CREATE UNIQUE INDEX ON partial_index (a) WHERE b",
         "CREATE UNLOGGED TABLE unlogged (a int PRIMARY KEY)",
+        "CREATE TABLE columnless (); CREATE TABLE bared (a int); ALTER TABLE bared DROP COLUMN a",
         "CREATE TABLE parted (a int PRIMARY KEY) PARTITION BY RANGE (a); CREATE TABLE part PARTITION OF parted DEFAULT",
         "CREATE VIEW seen AS SELECT 1",
     ):
@@ -155,10 +156,13 @@ def test_what_becomes_of_each_table(shop: psycopg.Connection) -> None:
         "nullable_index": Mode.LEFT_OUT,
         "partial_index": Mode.LEFT_OUT,
         "unlogged": Mode.LEFT_OUT,
+        "columnless": Mode.LEFT_OUT,
+        "bared": Mode.LEFT_OUT,
         "parted": Mode.KEYED,
     }
     excluded = left_out("shop", states, [])
-    assert excluded.tables == {"public.nullable_index", "public.partial_index", "public.unlogged"}
+    without = {"public.nullable_index", "public.partial_index", "public.unlogged", "public.columnless", "public.bared"}
+    assert excluded.tables == without
     unpublished = [replace(state, published=False) for state in states]
     assert left_out("shop", unpublished, []).tables == excluded.tables
     assert (excluded.partitions, excluded.generated) == ({"public.part"}, {"public.keyed.g"})
