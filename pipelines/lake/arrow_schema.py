@@ -105,6 +105,16 @@ def as_rows(rows: pa.Table, fields: Sequence[pa.Field]) -> pa.Table:
     return pa.table(columns, schema=pa.schema(fields))
 
 
+def for_spark(rows: pa.Table) -> pa.Table:
+    """Return a table's rows in types that Spark takes: a uuid as its text."""
+    for index, each in enumerate(rows.schema):
+        if each.type == pa.uuid():
+            stored = [column.storage for column in rows[each.name].chunks]
+            texts = [None if b is None else str(uuid.UUID(bytes=b)) for part in stored for b in part.to_pylist()]
+            rows = rows.set_column(index, pa.field(each.name, pa.string()), pa.array(texts, pa.string()))
+    return rows
+
+
 def as_type(column: pa.Array, kind: pa.DataType) -> pa.Array:
     """Return a column in the type that a table has: what was promoted since, or bytes of a uuid."""
     if column.type == kind:

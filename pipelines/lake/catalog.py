@@ -5,7 +5,7 @@ from threading import Lock
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from pipelines.lake.properties import TABLE_PROPERTIES
 from pipelines.lake.table import LakeTable, strings
@@ -39,6 +39,12 @@ class Lake:
         for key, value in {**TABLE_PROPERTIES, **properties}.items():
             builder = builder.withProperty(key, value)
         return LakeTable(self.jvm, namespace, name, builder.create())
+
+    def schema_of(self, frame: DataFrame) -> dict[str, Any]:
+        """Return the schema of a table for the rows of ``frame``, in Iceberg's JSON form; any column may be null."""
+        converted = self.jvm.org.apache.iceberg.spark.SparkSchemaUtil.convert(frame._jdf.schema())
+        schema: dict[str, Any] = json.loads(self.jvm.org.apache.iceberg.SchemaParser.toJson(converted))
+        return {**schema, "fields": [{**field, "required": False} for field in schema["fields"]]}
 
     @property
     def catalog(self) -> Any:

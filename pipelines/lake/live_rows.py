@@ -12,13 +12,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from pipelines.lake.arrow_schema import NoArrowType, arrow_field, as_fields, field_ids, one_array, stored_names
+from pipelines.lake.arrow_schema import NoArrowType, arrow_field, one_array
 from pipelines.lake.file_rows import Budget, FileRows, FoundRow, LiveFile, found_rows, live_file, may_hold
 from pipelines.lake.key_hashes import hash_keys
 from pipelines.lake.storage import Storage
-from pipelines.lake.stored_files import by_position, read_positions, read_rows
+from pipelines.lake.stored_files import by_position, read_places, read_positions, read_rows
 from pipelines.lake.table import LakeTable
 
 LOG_POSITION, OPERATION = "_lsn", "_op"
@@ -82,18 +81,7 @@ class LiveRows:
 
     def read(self, file: LiveFile, places: npt.NDArray[np.integer[Any]], fields: Sequence[pa.Field]) -> pa.Table:
         """Read columns of a file's rows at these places, in their order. Raises OSError."""
-        with self._storage.open(file.location) as source:
-            parquet = pq.ParquetFile(source)
-            sizes = [parquet.metadata.row_group(i).num_rows for i in range(parquet.num_row_groups)]
-            starts = np.concatenate([[0], np.cumsum(sizes)])
-            groups = np.searchsorted(starts, places, side="right") - 1
-            chosen = np.unique(groups)
-            names = field_ids(parquet.schema_arrow)
-            rows = parquet.read_row_groups([int(g) for g in chosen], columns=stored_names(names, fields))
-        # Where each chosen group begins among what was read.
-        begins = dict(zip(chosen, np.concatenate([[0], np.cumsum([sizes[g] for g in chosen])]), strict=False))
-        at = np.array([begins[g] + place - starts[g] for g, place in zip(groups, places, strict=True)])
-        return as_fields(rows.take(pa.array(at)), names, fields)
+        return read_places(self._storage, file.location, places, fields)
 
     def _look(self, table: LakeTable, keys: tuple[str, ...]) -> list[pa.Field] | None:
         """See which files live now; return the fields that are remembered of them."""

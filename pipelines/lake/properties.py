@@ -2,6 +2,10 @@
 
 # What a table is of; without it, a source's table. EVENT_TIME: the column of a stream that says when an event happened.
 KIND, EVENTS, EVENT_TIME = "lakehouse.kind", "events", "lakehouse.event-time"
+DERIVED = "derived"
+# In a derived table's commits: of which snapshots it is (input to table, its id and the snapshot's, as JSON), and of
+# which definition. LATE_ROWS: how many rows of its windows' input came too late.
+DERIVED_FROM, DEFINITION, LATE_ROWS = "lakehouse.derived-from", "lakehouse.definition", "lakehouse.late-rows"
 # The source's table. KEY_COLUMNS: JSON list of the key's columns in the lake.
 SOURCE, SOURCE_SCHEMA, SOURCE_TABLE = "lakehouse.source", "lakehouse.source-schema", "lakehouse.source-table"
 TOPIC, KEY_COLUMNS = "lakehouse.topic", "lakehouse.key-columns"

@@ -9,7 +9,7 @@ from pipelines.specs.layout import Layout
 from pipelines.specs.upkeep import Alerts, Upkeep
 
 # A name of the lake's: no quotes are needed, whatever the engine.
-_NAME = r"^[a-z][a-z0-9_]*\.[a-z][a-z0-9_]*$"
+LAKE_NAME = r"^[a-z][a-z0-9_]*\.[a-z][a-z0-9_]*$"
 Format = Literal["json", "avro"]
 # What becomes of a stream whose schema changes. evolve: the table follows. freeze: it is held. discard_row: records
 # that need the change become dead letters.
@@ -64,7 +64,7 @@ class EventSpec(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: Literal["events"]
-    table: Annotated[str, Field(pattern=_NAME)]
+    table: Annotated[str, Field(pattern=LAKE_NAME)]
     topic: str
     format: Format = "json"
     subject: str | None = None

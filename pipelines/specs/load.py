@@ -9,6 +9,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from pipelines.errors import PipelineError
+from pipelines.specs.derived import Announce, DerivedSpec, Input, Window
 from pipelines.specs.events import Deduplicate, EventSpec, EventTime
 from pipelines.specs.layout import Layout
 from pipelines.specs.upkeep import Alerts, Upkeep
@@ -65,16 +66,19 @@ class Defaults(BaseModel):
 
 
 NO_STREAMS: Mapping[str, EventSpec] = {}
-KINDS: Mapping[str, type[TableSpec] | type[EventSpec]] = {"mirror": TableSpec, "events": EventSpec}
+NO_DERIVED: Mapping[str, DerivedSpec] = {}
+AnySpec = TableSpec | EventSpec | DerivedSpec
+KINDS: Mapping[str, type[AnySpec]] = {"mirror": TableSpec, "events": EventSpec, "derived": DerivedSpec}
 
 
 class Specs:
-    """The specs of all tables. ``streams``: of the event streams, by their tables."""
+    """The specs of all tables. ``streams``, ``derived``: of event streams and derived tables, by their tables."""
 
     def __init__(
-        self, defaults: Defaults, tables: Mapping[str, TableSpec], streams: Mapping[str, EventSpec] = NO_STREAMS
-    ) -> None:
-        self._defaults, self._tables, self.streams = defaults, tables, streams
+        self, defaults: Defaults, tables: Mapping[str, TableSpec], streams: Mapping[str, EventSpec] = NO_STREAMS,
+        derived: Mapping[str, DerivedSpec] = NO_DERIVED,
+    ) -> None:  # fmt: skip
+        self._defaults, self._tables, self.streams, self.derived = defaults, tables, streams, derived
 
     def schema_policy(self, schema: str, name: str) -> SchemaPolicy:
         """Return a table's policy: its own words, and the defaults where it has none."""
@@ -111,9 +115,10 @@ class Specs:
         called = f"{schema}.{name}"
         return self._tables.get(called) or TableSpec(table=called)
 
-    def _any(self, schema: str, name: str) -> TableSpec | EventSpec:
-        """Return the spec of a table, of whatever kind; streams are called as the lake calls them."""
-        return self.streams.get(f"{schema}.{name}") or self._spec(schema, name)
+    def _any(self, schema: str, name: str) -> AnySpec:
+        """Return the spec of a table, of whatever kind; all but mirrored ones are called as the lake calls them."""
+        called = f"{schema}.{name}"
+        return self.streams.get(called) or self.derived.get(called) or self._spec(schema, name)
 
 
 def _merged(defaults: Model, own: Model) -> Model:
@@ -125,6 +130,7 @@ def load_specs(directory: Path = DIRECTORY) -> Specs:
     defaults = Defaults()
     tables: dict[str, TableSpec] = {}
     streams: dict[str, EventSpec] = {}
+    derived: dict[str, DerivedSpec] = {}
     files: dict[str, Path] = {}
     for path in sorted(directory.glob("*.yaml")):
         data = _read(path)
@@ -137,12 +143,29 @@ def load_specs(directory: Path = DIRECTORY) -> Specs:
         files[spec.table] = path
         if isinstance(spec, EventSpec):
             streams[spec.table] = spec
+        elif isinstance(spec, DerivedSpec):
+            derived[spec.table] = spec
         else:
             tables[spec.table] = spec
-    return Specs(defaults, tables, streams)
+    for spec in derived.values():
+        _check_circle(files[spec.table], spec, derived)
+    return Specs(defaults, tables, streams, derived)
 
 
-def _kind(path: Path, data: Any) -> type[TableSpec] | type[EventSpec]:
+def _check_circle(path: Path, spec: DerivedSpec, derived: Mapping[str, DerivedSpec]) -> None:
+    """Raise SpecError where a derived table is made of itself, by way of others."""
+    reached: list[str] = []
+    left = [each.table for each in spec.inputs.values()]
+    while left:
+        name = left.pop()
+        if name == spec.table:
+            raise SpecError(f"{path}: {spec.table} is made of itself, by way of {', '.join(reached)}")
+        if name in derived and name not in reached:
+            reached.append(name)
+            left += [each.table for each in derived[name].inputs.values()]
+
+
+def _kind(path: Path, data: Any) -> type[AnySpec]:
     """Return the model of the spec's kind. Raises SpecError."""
     kind = data.get("kind", "mirror") if isinstance(data, Mapping) else "mirror"
     if kind not in KINDS:
@@ -168,7 +191,10 @@ def _complaints(error: ValidationError) -> Iterator[str]:
     for found in error.errors():
         where = ".".join(str(part) for part in found["loc"]) or "the file"
         if found["type"] == "extra_forbidden":
-            models = (TableSpec, Defaults, Layout, SchemaPolicy, Upkeep, Alerts, EventSpec, EventTime, Deduplicate)
+            models = (
+                TableSpec, Defaults, Layout, SchemaPolicy, Upkeep, Alerts, EventSpec, EventTime, Deduplicate,
+                DerivedSpec, Input, Window, Announce,
+            )  # fmt: skip
             known = [name for model in models for name in model.model_fields]
             yield f"unknown key {where}{_suggestion(str(found['loc'][-1]), known)}"
         elif found["type"] == "literal_error":

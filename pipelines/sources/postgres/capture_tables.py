@@ -128,6 +128,10 @@ def _why_left_out(state: TableState) -> str | None:
         return "an unlogged table: its changes are not in the log (ALTER TABLE … SET LOGGED)"
     if not state.has_columns:
         return "it has no columns, so its rows are nothing but a number (it is read once it has one)"
+    return _why_unreadable(state)
+
+
+def _why_unreadable(state: TableState) -> str | None:
     if not state.published:
         return f"not in the publication {PUBLICATION}"
     if not state.readable:
