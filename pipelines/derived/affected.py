@@ -20,7 +20,7 @@ from pipelines.sql import quote
 # Of changed rows, and of keys, beyond which all of the table is computed: it costs no more then, and less memory.
 MOST_ROWS, MOST_KEYS = 200_000, 20_000
 _WORD = re.compile(r"\w+")
-_ALL_COLUMNS = re.compile(r"(?<!count\()\*", re.IGNORECASE)
+_ALL_COLUMNS = re.compile(r"(\bSELECT\s+(DISTINCT\s+)?|,\s*|\.)\*", re.IGNORECASE)
 
 
 class Whole(Exception):
@@ -115,7 +115,11 @@ def _keys(session: SparkSession, spec: DerivedSpec, alias: str, rows: DataFrame)
 
 def _words(spec: DerivedSpec, alias: str) -> set[str]:
     """Return the words of the query that tells which keys an input affects."""
-    return {word.lower() for word in _WORD.findall(spec.inputs[alias].affects or "")}
+    return _words_of(spec.inputs[alias].affects or "")
+
+
+def _words_of(query: str) -> set[str]:
+    return {word.lower() for word in _WORD.findall(query)}
 
 
 def _changed(
@@ -123,7 +127,8 @@ def _changed(
     windows: WindowRules | None,
 ) -> DataFrame:  # fmt: skip
     """Read the changed rows of an input, in the columns that something asks for."""
-    query, words = spec.inputs[alias].affects or "", _words(spec, alias)
+    # A row whose values in none of these have changed affects nothing, whatever else of it has.
+    query, words = f"{spec.inputs[alias].affects} {spec.sql}", _words(spec, alias) | _words_of(spec.sql)
     if windows is not None and windows.window.input == alias:
         words |= {windows.window.time.lower(), windows.arrived.lower()}
     names = [name for name in table.column_types if name.lower() in words or _ALL_COLUMNS.search(query)]

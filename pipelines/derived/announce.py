@@ -6,7 +6,6 @@ it is of. So the topic itself tells how far it was told, whatever was killed on 
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -27,7 +26,7 @@ from pipelines.kafka.client import (
     read_range,
 )
 from pipelines.lake.arrow_schema import arrow_field, for_spark
-from pipelines.lake.changed_rows import ChangedFiles, read_changed, steps_between
+from pipelines.lake.changed_rows import ChangedFiles, read_deleted, steps_between
 from pipelines.lake.storage import Storage
 from pipelines.lake.stored_files import read_rows
 from pipelines.lake.table import LakeTable
@@ -95,7 +94,7 @@ class Announcer:
         added = [read_rows(storage, location, fields) for location in step.added]
         if not added:
             return
-        gone = read_changed(storage, replace(step, added=()), keys)
+        gone = read_deleted(storage, step, keys)
         replaced = set(map(tuple, (row.values() for row in for_spark(gone).select(self._spec.key).to_pylist())))
         for row in _sorted(for_spark(pa.concat_tables(added)), self._spec.key).to_pylist():
             if tuple(row[name] for name in self._spec.key) not in replaced:

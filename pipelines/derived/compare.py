@@ -70,14 +70,15 @@ def computed(session: SparkSession, spec: DerivedSpec) -> DataFrame:
 
 
 def differing(
-    session: SparkSession, spec: DerivedSpec, columns: Sequence[str], table: LakeTable | None, keys: Keys
+    session: SparkSession, spec: DerivedSpec, rows: DataFrame, table: LakeTable | None, keys: Keys
 ) -> DataFrame:
     """Return the rows that the table has to get, or lose, for these keys.
 
-    ``columns``: of the table. A row has them as the query gives them, beside ``ACTION``, ``FILE`` and ``PLACE``; one to
-    be deleted has its key alone.
+    ``rows``: all that the query gives. A row has their columns, beside ``ACTION``, ``FILE`` and ``PLACE``; one to be
+    deleted has its key alone.
     """
-    new = keys.of(session, computed(session, spec)).select(
+    columns = rows.columns
+    new = keys.of(session, rows).select(
         *(F.col(quote(name)).alias(f"n_{name}") for name in columns), F.lit(True).alias("__new")
     )
     key = [quote(f"n_{name}") for name in spec.key]

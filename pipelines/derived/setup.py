@@ -1,6 +1,8 @@
 """Make a derived table, and give it the columns of its query."""
 
 import json
+from collections.abc import Mapping
+from typing import Any
 
 from pyspark.sql import DataFrame
 
@@ -13,6 +15,7 @@ from pipelines.lake.iceberg_schema import union_of
 from pipelines.lake.partitioning import LayoutError, apply_layout
 from pipelines.lake.properties import DERIVED, KEY_COLUMNS, KIND
 from pipelines.lake.table import LakeTable
+from pipelines.protection.columns import ProtectedColumns
 from pipelines.specs.derived import DerivedSpec
 from quality.contract import Contract
 
@@ -20,19 +23,23 @@ from quality.contract import Contract
 class DerivedSetup:
     """One derived table, as its query, its spec and its contract want it. Used by one thread at a time."""
 
-    def __init__(self, spec: DerivedSpec, contract: Contract | None) -> None:
-        self._spec, self._description = spec, Description(contract)
+    def __init__(self, spec: DerivedSpec, contract: Contract | None, protected: ProtectedColumns) -> None:
+        self._spec, self._description, self._protected = spec, Description(contract), protected
         self._laid_out: tuple[str, int] | None = None
 
-    def ready(self, lake: Lake, table: LakeTable | None, rows: DataFrame, outcome: DerivedOutcome) -> LakeTable:
+    def ready(
+        self, lake: Lake, table: LakeTable | None, rows: DataFrame, types: Mapping[str, Any], outcome: DerivedOutcome
+    ) -> LakeTable:
         """Return the table, with a column for each of ``rows``. Raises StopPipeline.
+
+        ``types``: those that the columns have before they are protected.
 
         A column that the query doesn't give any more stays until :meth:`tidy`: readers see it until the commit.
         """
         schema = lake.schema_of(rows)
         if table is None:
             properties = {KIND: DERIVED, KEY_COLUMNS: json.dumps(list(self._spec.key))}
-            table = lake.create(*self._spec.name, schema, properties)
+            table = lake.create(*self._spec.name, schema, properties | self._protected.properties({}, types))
             outcome.changes.append("created")
         elif _types(schema) != _types_of(table, schema):
             self._evolve(table, schema, outcome)

@@ -30,6 +30,8 @@ from pipelines.lake.properties import LATE_ROWS
 from pipelines.lake.row_delta import Moved
 from pipelines.lake.table import LakeTable
 from pipelines.ledger.entries import PIPELINE, Ledger
+from pipelines.protection.columns import ProtectedColumns
+from pipelines.protection.functions import Vault
 from pipelines.specs.derived import DerivedSpec
 from quality.contract import Contract
 
@@ -57,9 +59,13 @@ class DerivedUpkeep:
 class DerivedTable:
     """One derived table. Used by one thread at a time."""
 
-    def __init__(self, spec: DerivedSpec, contract: Contract | None, announcer: Announcer | None = None) -> None:
+    def __init__(
+        self, spec: DerivedSpec, contract: Contract | None = None, vault: Vault | None = None,
+        announcer: Announcer | None = None,
+    ) -> None:  # fmt: skip
         self.spec, self._announcer = spec, announcer
-        self._setup, self._definition = DerivedSetup(spec, contract), definition(spec)
+        self._protected = ProtectedColumns(contract, vault)
+        self._setup, self._definition = DerivedSetup(spec, contract, self._protected), definition(spec)
         self._own: SparkSession | None = None
         # Of which snapshots the table is; of which its newest commit said so, and when.
         self._reached: Origin | None = None
@@ -130,8 +136,10 @@ class DerivedTable:
         if windows is not None and keys.rows is not None:
             only[windows.window.input] += f" AND {windows.near(keys.rows)}"
         show(session, inputs, now.snapshots, only)
-        rows = computed(session, self.spec)
-        table = self._setup.ready(lake, table, rows, outcome)
+        plain = computed(session, self.spec)
+        types = {field["name"]: field["type"] for field in lake.schema_of(plain)["fields"]}
+        rows = self._protected.applied(plain, types)
+        table = self._setup.ready(lake, table, rows, types, outcome)
         self._write(session, table, rows, keys, now, found.late, outcome)
         if outcome.how in ("first", "whole"):
             self._setup.tidy(table, rows, outcome)
@@ -192,7 +200,7 @@ class DerivedTable:
         outcome: DerivedOutcome,
     ) -> None:  # fmt: skip
         summary = _summary(now, late)
-        different = differing(session, self.spec, rows.columns, table, keys)
+        different = differing(session, self.spec, rows, table, keys)
         before = table.snapshot_id
         written = write(session, self.spec, table, different, summary)
         outcome.inserted, outcome.updated, outcome.deleted = written.inserted, written.updated, written.deleted

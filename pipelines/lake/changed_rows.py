@@ -1,10 +1,10 @@
 """The rows that came to a table, or went from it, between two of its snapshots, by the files that did.
 
-Of files that were added and of files that were removed all rows are among them, also those that came and went in
-between: whoever asks what may have changed is never told too little. Snapshots that only arrange rows anew (a
-compaction) are left out.
+Whoever asks what may have changed is never told too little, and may be told of rows that came and went in between.
+Snapshots that only arrange rows anew (a compaction) are left out.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -33,11 +33,6 @@ class ChangedFiles:
     deletes: tuple[str, ...]
     rows: int
     since: int | None
-
-    @property
-    def whole(self) -> dict[str, None]:
-        """The data files that came or went, each once."""
-        return dict.fromkeys((*self.added, *self.removed))
 
 
 def changed_files(table: LakeTable, before: int, after: int) -> ChangedFiles | None:
@@ -84,16 +79,55 @@ def _step(java: Any, snapshot: Any) -> ChangedFiles | None:
 
 
 def read_changed(storage: Storage, files: ChangedFiles, fields: Sequence[pa.Field]) -> pa.Table:
-    """Return the rows that these files tell of, in the columns ``fields``. Raises OSError, also where one is gone."""
-    parts = [read_rows(storage, location, fields) for location in files.whole]
+    """Return the rows that came or went, in the columns ``fields``. Raises OSError, also where a file is gone.
+
+    A row that went and came again with the same values in these columns isn't among them. What came and went in between
+    may be.
+    """
+    if files.removed:
+        # Which of their rows had been deleted before isn't told, so nothing can be set off against them.
+        parts = [read_rows(storage, location, fields) for location in (*files.added, *files.removed)]
+        return _together([*parts, read_deleted(storage, files, fields)], fields)
+    came = _together([read_rows(storage, location, fields) for location in files.added], fields)
+    went = read_deleted(storage, files, fields)
+    return _net(came, went) if came.num_rows and went.num_rows else _together([came, went], fields)
+
+
+def _net(came: pa.Table, went: pa.Table) -> pa.Table:
+    """Return the rows of both that the other hasn't got as often."""
+    mine, others = _texts(came), _texts(went)
+    left = Counter(mine)
+    left.subtract(others)
+    kept = []
+    for rows, texts, sign in ((came, mine, 1), (went, others, -1)):
+        places = []
+        for place, text in enumerate(texts):
+            if left[text] * sign > 0:
+                left[text] -= sign
+                places.append(place)
+        kept.append(rows.take(pa.array(places, pa.int64())))
+    return pa.concat_tables(kept)
+
+
+def _texts(rows: pa.Table) -> list[str]:
+    """Return a text of each row's values, the same for the same values."""
+    return [repr(row) for row in zip(*(column.to_pylist() for column in rows.columns), strict=True)]
+
+
+def _together(parts: Sequence[pa.Table], fields: Sequence[pa.Field]) -> pa.Table:
+    return pa.concat_tables(parts) if parts else pa.schema(fields).empty_table()
+
+
+def read_deleted(storage: Storage, files: ChangedFiles, fields: Sequence[pa.Field]) -> pa.Table:
+    """Return the rows that these files of positions delete. Raises OSError."""
+    parts: list[pa.Table] = []
     gone: dict[str, list[npt.NDArray[np.int64]]] = {}
     for location in files.deletes:
         for path, places in read_positions(storage, location).items():
-            if path not in files.whole:
-                gone.setdefault(path, []).append(places)
+            gone.setdefault(path, []).append(places)
     for path, found in gone.items():
         parts.append(read_places(storage, path, np.unique(np.concatenate(found)), fields))
-    return pa.concat_tables(parts) if parts else pa.schema(fields).empty_table()
+    return _together(parts, fields)
 
 
 def _each(iterable: Any) -> Iterator[Any]:

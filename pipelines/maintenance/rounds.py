@@ -15,7 +15,7 @@ from pipelines.lake import names
 from pipelines.lake.catalog import Lake
 from pipelines.lake.names import CHECK_TABLES, DEAD_LETTERS, MAINTENANCE, MAINTENANCE_REQUESTS, NAMESPACE, RESYNCS
 from pipelines.lake.table import LakeTable
-from pipelines.ledger.table_ledger import TableLedger
+from pipelines.ledger.entries import Ledger
 from pipelines.maintenance.keeper import Keeper
 from pipelines.maintenance.plan import PURGE, DueTask, RequestKind
 from pipelines.maintenance.record import Record, Request, Requests
@@ -30,8 +30,26 @@ OWN_TABLES = (DEAD_LETTERS, names.DEAD_LETTER_ACTIONS, RESYNCS, MAINTENANCE, MAI
 LOOK_EVERY_SECONDS, WRITE_EVERY_SECONDS, ASK_EVERY_SECONDS = 600.0, 60.0, 5.0
 
 
+class MaintainedLedger(Protocol):
+    """A table as it is now, and what it says of how far it has come."""
+
+    @property
+    def table(self) -> LakeTable | None:
+        """The table; None: there is none."""
+        ...
+
+    @property
+    def reached(self) -> Ledger:
+        """How far it has come."""
+        ...
+
+    def commit_state(self, reached: Ledger, batch: int, balanced: bool = False) -> None:
+        """Commit what snapshots say that are about to expire, without data."""
+        ...
+
+
 class MaintainedTable(Protocol):
-    """A mirrored table that can be maintained between two batches."""
+    """A table that can be maintained between two batches."""
 
     @property
     def lake_name(self) -> str:
@@ -43,7 +61,7 @@ class MaintainedTable(Protocol):
         """The source's schema and table."""
         ...
 
-    def between_batches(self, session: SparkSession) -> AbstractContextManager[TableLedger]:
+    def between_batches(self, session: SparkSession) -> AbstractContextManager[MaintainedLedger]:
         """Give the table's ledger as it is now, for commits that change no row."""
         ...
 

@@ -23,7 +23,7 @@ from pipelines.schema.columns import SourceColumn, TableShape
 from pipelines.schema.lake_types import plain_type, printed
 from pipelines.schema.plan import Change
 from pipelines.schema.versions import Default
-from pipelines.sql import literal
+from pipelines.sql import literal, quote
 from quality.contract import Contract
 from quality.errors import ContractError
 from quality.protection import Protection
@@ -153,6 +153,20 @@ class ProtectedColumns:
         if how == "drop":
             return F.when(F.lit(False), value)
         return self._vault.protected(text_of(value, kind), how, place_of(self._contract.table, column.name))
+
+    def applied(self, rows: DataFrame, types: Mapping[str, Any]) -> DataFrame:
+        """Return rows of a query with their values protected. ``types``: Iceberg's of their columns.
+
+        Raises StopPipeline where a value would be another one each time.
+        """
+        if "encrypt" in self._how.values():
+            assert self._contract is not None
+            raise StopPipeline(
+                f"{self._contract.source_name} is computed, and what is encrypted comes out differently each time: say"
+                " hash, tokenise, mask or drop in its contract, and restart"
+            )
+        columns = [SourceColumn(name, None, plain_type(printed(types[name]))) for name in self._how if name in types]
+        return rows.withColumns({c.name: self._value(c, F.col(quote(c.name))) for c in columns}) if columns else rows
 
     def changes(self, found: Sequence[Change]) -> list[Change]:
         """Return changes of the source's columns as changes of the lake's."""

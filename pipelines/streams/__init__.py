@@ -1,1 +1,1 @@
-"""The process beside the mirror: it brings event streams in, and keeps their tables in order."""
+"""The process beside the mirror: event streams and derived tables, kept up to date and in order."""

@@ -1,4 +1,4 @@
-"""The streams' process: event streams to their tables, until it is told to stop: `python -m pipelines.streams`."""
+"""The streams' process: event streams and derived tables, until it is told to stop: `python -m pipelines.streams`."""
 
 import os
 import time
@@ -12,6 +12,8 @@ from pipelines import failpoints
 from pipelines.changes import enforce
 from pipelines.dead_letters.store import DeadLetters
 from pipelines.dead_letters.waiting import WaitingKeys
+from pipelines.derived.announce import Announcer
+from pipelines.derived.table import DerivedTable
 from pipelines.errors import JavaCallFailed, StopPipeline
 from pipelines.events.table import PIPELINE, StreamRules, StreamTable
 from pipelines.kafka.lease import Lease
@@ -25,8 +27,10 @@ from pipelines.settings import MirrorSettings
 from pipelines.signals import stop_on_signals
 from pipelines.spark.leaks import freeze_modules
 from pipelines.spark.session import abandon, end_session, leave, start_session
+from pipelines.specs.derived import DerivedSpec
+from pipelines.specs.events import EventSpec
 from pipelines.specs.load import SpecError, Specs, load_specs
-from pipelines.streams.rounds import Streams
+from pipelines.streams.rounds import Brought, Streams
 from quality import odcs
 from quality.contract import Contract
 from quality.errors import ContractError
@@ -47,15 +51,16 @@ def main() -> int:
     failpoints.look_in(settings.failpoints)
     try:
         specs, contracts = load_specs(settings.specs), odcs.load(settings.contracts)
-        mine = {spec.name: contracts[spec.name] for spec in specs.streams.values() if spec.name in contracts}
+        every: tuple[EventSpec | DerivedSpec, ...] = (*specs.streams.values(), *specs.derived.values())
+        mine = {spec.name: contracts[spec.name] for spec in every if spec.name in contracts}
         keys = keys_for(mine.values(), settings.protection_key)
     except (SpecError, ContractError) as error:
         log.error("bad_spec", error=str(error))
         return 1
     alive = settings.state_dir / "alive"
     settings.state_dir.mkdir(parents=True, exist_ok=True)
-    if not specs.streams:
-        log.info("nothing_to_stream", next="a spec with `kind: events` in pipelines/specs")
+    if not every:
+        log.info("nothing_to_stream", next="a spec with `kind: events` or `kind: derived` in pipelines/specs")
         while not stop.wait(1):
             alive.touch()
         return 0
@@ -64,7 +69,7 @@ def main() -> int:
     lease = Lease(settings.kafka_bootstrap, f"{settings.source_name}.{PIPELINE}", settings.state_dir, log)
     spark = start_session(settings, f"streams {settings.source_name}")
     spark.sparkContext.setLogLevel("WARN")
-    log.info("started", streams=sorted(specs.streams), spark=settings.spark_master)
+    log.info("started", streams=sorted(specs.streams), derived=sorted(specs.derived), spark=settings.spark_master)
     try:
         enforce.check(spark, mine.values())
         vault = None if keys is None else Vault.of(spark, keys)
@@ -88,12 +93,17 @@ def _streams(
     records = TopicReader(settings.kafka_bootstrap, AT_ONCE)
     letters = DeadLetters(spark, settings.kafka_bootstrap, PIPELINE)
     waiting = WaitingKeys(spark, vault)
-    tables = {}
+    tables: dict[str, Brought] = {}
     for spec in specs.streams.values():
         rules = StreamRules(
             contracts.get(spec.name), vault, settings.dead_letter_share, AT_ONCE, Path(settings.state_dir)
         )
         tables[spec.topic] = StreamTable(spec, records, registry, letters, waiting, rules)
+    for derived in specs.derived.values():
+        announcer = None
+        if derived.announce is not None:
+            announcer = Announcer(derived, derived.announce, settings.kafka_bootstrap)
+        tables[derived.table] = DerivedTable(derived, contracts.get(derived.name), vault, announcer)
     publisher = ProgressPublisher(settings.kafka_bootstrap, log, STREAMS_GROUP)
 
     def jvm_lives() -> bool:
@@ -102,7 +112,7 @@ def _streams(
         except (JavaCallFailed, OSError, AttributeError):
             return False
 
-    return Streams(spark, tables, specs, waiting, publisher, stop, log, jvm_lives)
+    return Streams(spark, tables, specs, waiting, publisher, stop, log, jvm_lives, settings.state_dir)
 
 
 def _run(spark: SparkSession, streams: Streams, lease: Lease, alive: Path, stop: Event, log: BoundLogger) -> int:
@@ -113,6 +123,7 @@ def _run(spark: SparkSession, streams: Streams, lease: Lease, alive: Path, stop:
         try:
             while not stop.is_set():
                 streams.round()
+            streams.finish()
         except BaseException as error:
             failed.append(error)
 

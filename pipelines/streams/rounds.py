@@ -1,16 +1,24 @@
-"""Bring all streams in, each as often as its freshness asks for, and keep their tables in order in between."""
+"""Bring all streams and derived tables up to date, each as often as its freshness asks for.
 
+Each is brought in by itself: one that takes its time keeps none waiting but for the threads that there are. What is
+under way isn't maintained.
+"""
+
+import json
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from threading import Event
 
 from pyspark.sql import SparkSession
 from structlog.stdlib import BoundLogger
 
 from pipelines.dead_letters.waiting import WaitingKeys
+from pipelines.derived.outcome import DerivedOutcome
+from pipelines.derived.table import DerivedTable
 from pipelines.errors import PipelineError
 from pipelines.events.outcome import StreamOutcome
 from pipelines.events.table import StreamTable
@@ -24,28 +32,37 @@ PARALLEL_TABLES = 2
 SHORTEST_SECONDS, IDLE_SECONDS = 0.5, 5.0
 # Of its freshness a table waits so much for more to come; the rest is for bringing that in.
 WAITING_SHARE = 0.6
+# In the state directory: which tables are held, and why, for `make status`.
+HELD = "held.json"
+
+Brought = StreamTable | DerivedTable
 
 
 @dataclass
 class _Pace:
-    """When a stream is due next, by the monotonic clock."""
+    """When a table is due next, by the monotonic clock."""
 
     every: float
     due: float = 0.0
 
 
 class Streams:
-    """The streams of one process. ``jvm_lives``: whether Spark can still be asked."""
+    """The tables of one process, by topic, or by their own name. ``jvm_lives``: whether Spark can still be asked.
+
+    ``state``: a folder in which is told what is held.
+    """
 
     def __init__(
-        self, spark: SparkSession, tables: Mapping[str, StreamTable], specs: Specs, waiting: WaitingKeys,
-        publisher: ProgressPublisher, stop: Event, log: BoundLogger, jvm_lives: Callable[[], bool],
+        self, spark: SparkSession, tables: Mapping[str, Brought], specs: Specs, waiting: WaitingKeys,
+        publisher: ProgressPublisher, stop: Event, log: BoundLogger, jvm_lives: Callable[[], bool], state: Path,
     ) -> None:  # fmt: skip
-        self._waiting = waiting
+        self._waiting, self._state = waiting, state
         self._tables, self._publisher, self._stop, self._log = tables, publisher, stop, log
         self._jvm_lives, self._holds = jvm_lives, Holds()
+        self._told: dict[str, str] | None = None
         self._sessions = Sessions(spark, PARALLEL_TABLES)
         self._pool = ThreadPoolExecutor(PARALLEL_TABLES, thread_name_prefix="stream")
+        self._running: dict[str, Future[bool]] = {}
         self._maintenance = Maintenance(spark, specs, log, own=())
         self._paces = {
             topic: _Pace(max(SHORTEST_SECONDS, WAITING_SHARE * specs.freshness(*table.source_table)))
@@ -53,29 +70,48 @@ class Streams:
         }
 
     def round(self) -> None:
-        """Bring in what is due, and wait until the next stream is. Raises RuntimeError once Spark is gone."""
-        number, began = int(time.time()), time.monotonic()
+        """Begin what is due, and wait until something has ended, or is due. Raises RuntimeError once Spark is gone."""
+        number, now = int(time.time()), time.monotonic()
         # A person may have let letters pass, which one is held for.
         if self._holds.all():
             self._waiting.refresh()
-        due = [topic for topic in self._tables if self._is_due(topic, began)]
-        brought = dict(zip(due, self._pool.map(lambda topic: self._bring(topic, number), due), strict=True))
-        for topic, came in brought.items():
-            self._paces[topic].due = began + self._paces[topic].every
-            if came:
-                self._maintenance.committed(topic)
+        for topic in self._tables:
+            if topic not in self._running and self._is_due(topic, now):
+                self._paces[topic].due = now + self._paces[topic].every
+                self._running[topic] = self._pool.submit(self._bring, topic, number)
+        self._await(max(0.05, self._next_due() - time.monotonic()))
         self._publish()
-        until = min((pace.due for pace in self._paces.values()), default=began + IDLE_SECONDS)
-        free = {topic: table for topic, table in self._tables.items() if not self._holds.is_held(topic)}
+        free = {
+            topic: table
+            for topic, table in self._tables.items()
+            if topic not in self._running and not self._holds.is_held(topic)
+        }
         if not self._stop.is_set():
-            self._maintenance.run(free, number, until)
-        self._stop.wait(max(0.05, until - time.monotonic()))
+            self._maintenance.run(free, number, self._next_due())
+
+    def finish(self) -> None:
+        """Return once nothing is under way."""
+        wait(self._running.values())
+
+    def _await(self, seconds: float) -> None:
+        """Wait so long, or until something has ended, and note what has."""
+        if self._running:
+            wait(self._running.values(), seconds, FIRST_COMPLETED)
+        else:
+            self._stop.wait(seconds)
+        for topic in [topic for topic, future in self._running.items() if future.done()]:
+            if self._running.pop(topic).result():
+                self._maintenance.committed(topic)
+
+    def _next_due(self) -> float:
+        waiting = (pace.due for topic, pace in self._paces.items() if topic not in self._running)
+        return min(min(waiting, default=float("inf")), time.monotonic() + IDLE_SECONDS)
 
     def _is_due(self, topic: str, now: float) -> bool:
         return self._holds.due(topic) if self._holds.is_held(topic) else now >= self._paces[topic].due
 
     def _bring(self, topic: str, number: int) -> bool:
-        """Bring a stream in; return whether its table has commits more."""
+        """Bring a table up to date; return whether it has commits more."""
         table, began = self._tables[topic], time.monotonic()
         try:
             with self._sessions.lend() as session:
@@ -87,7 +123,10 @@ class Streams:
             return False
         if self._holds.release(topic):
             self._log.info("table_released", topic=topic)
-        self._tell(table, outcome, time.monotonic() - began)
+        if isinstance(table, StreamTable) and isinstance(outcome, StreamOutcome):
+            self._tell(table, outcome, time.monotonic() - began)
+        elif isinstance(outcome, DerivedOutcome):
+            self._tell_derived(table.lake_name, outcome, time.monotonic() - began)
         return outcome.commits > 0
 
     def _hold(self, topic: str, error: Exception) -> None:
@@ -95,6 +134,16 @@ class Streams:
         if self._holds.put(topic, error, table.positions):
             details = {} if isinstance(error, PipelineError) else {"exc_info": error}
             self._log.error("table_held", topic=topic, reason=self._holds.all()[topic].reason, **details)
+
+    def _tell_derived(self, name: str, outcome: DerivedOutcome, seconds: float) -> None:
+        if outcome.layout_refused:
+            self._log.warning("layout_refused", topic=name, why=outcome.layout_refused)
+        if not (outcome.commits or outcome.changes or outcome.announced or outcome.late):
+            return
+        counts = {count: value for count in ("inserted", "updated", "deleted", "late", "announced", "keys", "why")
+                  if (value := getattr(outcome, count))}  # fmt: skip
+        self._log.info("derived", table=name, how=outcome.how, **counts, commits=outcome.commits,
+                       changes=outcome.changes, ms=round(seconds * 1000), lag_ms=_since(outcome.oldest))  # fmt: skip
 
     def _tell(self, table: StreamTable, outcome: StreamOutcome, seconds: float) -> None:
         for promise, why in outcome.not_enforced.items():
@@ -108,13 +157,13 @@ class Streams:
         if not (outcome.commits or outcome.changes):
             return
         counts = {name: count for name, count in asdict(outcome.counts).items() if count}
-        lag = None if outcome.oldest is None else round((datetime.now(UTC) - outcome.oldest).total_seconds() * 1000)
         self._log.info("appended", table=table.lake_name, rows=outcome.rows, **counts, commits=outcome.commits,
                        changes=outcome.changes, broken=dict(outcome.broken), lateness_s=outcome.lateness,
-                       ms=round(seconds * 1000), lag_ms=lag)  # fmt: skip
+                       ms=round(seconds * 1000), lag_ms=_since(outcome.oldest))  # fmt: skip
 
     def _publish(self) -> None:
         holds = self._holds.all()
+        self._tell_held({topic: hold.told for topic, hold in holds.items() if hold.told})
         self._publisher.publish(
             {
                 (topic, partition): (offset, holds[topic].told[:METADATA_CHARACTERS] if topic in holds else "")
@@ -122,3 +171,16 @@ class Streams:
                 for partition, offset in table.positions.items()
             }
         )
+
+    def _tell_held(self, held: dict[str, str]) -> None:
+        """Say in the state directory which tables are held; whoever reads it finds it whole."""
+        if held != self._told:
+            new = self._state / f".{HELD}"
+            new.write_text(json.dumps(held), encoding="utf-8")
+            new.replace(self._state / HELD)
+            self._told = held
+
+
+def _since(moment: datetime | None) -> int | None:
+    """Return how long ago that was, in milliseconds."""
+    return None if moment is None else round((datetime.now(UTC) - moment).total_seconds() * 1000)

@@ -179,7 +179,9 @@ def read_states(connection: psycopg.Connection, schemas: Sequence[str]) -> list[
     """Return the tables of these schemas, partitions among them. Any role that may connect can read this."""
     asked = {"publication": PUBLICATION, "role": ROLE, "schemas": list(schemas), "no_type": list(NO_TYPE)}
     found = connection.execute(_STATES.encode(), asked).fetchall()
-    return [TableState(*columns, tuple(generated), tuple(unheld), any_) for *columns, generated, unheld, any_ in found]
+    return [
+        TableState(*(*columns, tuple(generated), tuple(unheld), any_)) for *columns, generated, unheld, any_ in found
+    ]
 
 
 _NAMES = """

@@ -1,7 +1,7 @@
 """A derived table is what its query makes of its inputs, whatever happened to them."""
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,7 +33,9 @@ class House:
 
     def sql(self, *statements: str) -> None:
         for statement in statements:
-            self.spark.sql(statement.format(orders=f"lake.{self.space}.orders", customers=f"lake.{self.space}.customers"))
+            self.spark.sql(
+                statement.format(orders=f"lake.{self.space}.orders", customers=f"lake.{self.space}.customers")
+            )
 
     def create(self, name: str, columns: str, partition: str = "") -> None:
         properties = ", ".join(f"'{key}' = '{value}'" for key, value in TABLE_PROPERTIES.items())
@@ -70,7 +72,7 @@ class House:
 
 
 @pytest.fixture
-def house(spark: SparkSession, unique: Callable[[], str]) -> Iterator[House]:
+def house(spark: SparkSession, unique: Callable[[], str]) -> House:
     house = House(spark, unique(), spark.newSession())
     spark.sql(f"CREATE NAMESPACE lake.{house.space}")
     house.create("orders", "id bigint, customer bigint, amount decimal(12,2)")
@@ -79,11 +81,11 @@ def house(spark: SparkSession, unique: Callable[[], str]) -> Iterator[House]:
         "INSERT INTO {customers} VALUES (1, 'ann'), (2, 'bob'), (3, 'cyd')",
         "INSERT INTO {orders} VALUES (1, 1, 10), (2, 1, 5.5), (3, 2, 7), (4, NULL, 1)",
     )
-    yield house
+    return house
 
 
 def test_rows_of_affected_keys_alone_are_computed(house: House) -> None:
-    derived = DerivedTable(house.spec(), None)
+    derived = DerivedTable(house.spec())
     first = house.bring(derived)
     assert (first.how, first.inserted, first.changes[0]) == ("first", 3, "created")
     assert house.rows() == house.anew()
@@ -94,7 +96,7 @@ def test_rows_of_affected_keys_alone_are_computed(house: House) -> None:
 
 
 def test_a_row_that_moves_changes_where_it_was_and_where_it_is(house: House) -> None:
-    derived = DerivedTable(house.spec(), None)
+    derived = DerivedTable(house.spec())
     house.bring(derived)
     house.sql("UPDATE {orders} SET customer = 3 WHERE id = 1", "UPDATE {customers} SET name = 'rob' WHERE id = 2",
               "DELETE FROM {orders} WHERE id = 2")  # fmt: skip
@@ -105,7 +107,7 @@ def test_a_row_that_moves_changes_where_it_was_and_where_it_is(house: House) -> 
 
 
 def test_what_concerns_no_row_is_no_commit_and_a_restart_goes_on(house: House) -> None:
-    derived = DerivedTable(house.spec(), None)
+    derived = DerivedTable(house.spec())
     house.bring(derived)
     before = house.table().snapshot_id
     assert house.bring(derived).how == "nothing"
@@ -113,7 +115,7 @@ def test_what_concerns_no_row_is_no_commit_and_a_restart_goes_on(house: House) -
     assert house.bring(derived).how == "nothing"
     assert house.table().snapshot_id == before
     house.sql("INSERT INTO {orders} VALUES (10, 2, 3)")
-    again = DerivedTable(house.spec(), None)
+    again = DerivedTable(house.spec())
     assert house.bring(again).how == "keys"
     origin = read_origin(house.table().summaries())
     assert origin is not None
@@ -122,7 +124,7 @@ def test_what_concerns_no_row_is_no_commit_and_a_restart_goes_on(house: House) -
 
 
 def test_a_compaction_of_an_input_is_nothing(house: House) -> None:
-    derived = DerivedTable(house.spec(), None)
+    derived = DerivedTable(house.spec())
     house.sql("INSERT INTO {orders} VALUES (11, 2, 3)")
     house.bring(derived)
     house.spark.sql(
@@ -134,7 +136,7 @@ def test_a_compaction_of_an_input_is_nothing(house: House) -> None:
 
 
 def test_what_cannot_be_told_is_computed_anew(house: House) -> None:
-    derived = DerivedTable(house.spec(), None)
+    derived = DerivedTable(house.spec())
     house.bring(derived)
     cases: list[tuple[str, Callable[[], None]]] = [
         ("can't be told from its snapshots", lambda: _expire(house)),
@@ -166,10 +168,10 @@ def _made_again(house: House) -> None:
 
 
 def test_another_query_gives_another_table_in_one_commit(house: House) -> None:
-    house.bring(DerivedTable(house.spec(), None))
+    house.bring(DerivedTable(house.spec()))
     before = house.table().snapshot_count
     sql = TOTALS.replace("count(o.id) AS orders", "max(o.amount) AS largest")
-    outcome = house.bring(DerivedTable(house.spec(sql=sql), None))
+    outcome = house.bring(DerivedTable(house.spec(sql=sql)))
     assert (outcome.how, outcome.why, outcome.commits) == ("whole", "its definition has changed", 1)
     assert house.table().snapshot_count == before + 1
     names = ["name", "largest", "total"]
@@ -180,10 +182,10 @@ def test_another_query_gives_another_table_in_one_commit(house: House) -> None:
 
 
 def test_a_column_of_another_type_is_refused_and_said(house: House) -> None:
-    house.bring(DerivedTable(house.spec(), None))
+    house.bring(DerivedTable(house.spec()))
     spec = house.spec(sql=TOTALS.replace("count(o.id)", "max(c.name)"))
     with pytest.raises(StopPipeline, match=r"type can't become what the query gives now.*another name in sql"):
-        house.bring(DerivedTable(spec, None))
+        house.bring(DerivedTable(spec))
     assert house.rows() == house.anew()
 
 
@@ -200,18 +202,18 @@ WRONG = [
 @pytest.mark.parametrize(("sql", "message"), WRONG, ids=[message for _, message in WRONG])
 def test_what_is_wrong_with_a_query_is_said(house: House, sql: str, message: str) -> None:
     with pytest.raises(StopPipeline, match=message):
-        house.bring(DerivedTable(house.spec(sql=sql), None))
+        house.bring(DerivedTable(house.spec(sql=sql)))
 
 
 def test_an_input_to_come_is_awaited(house: House) -> None:
     inputs = {"orders": {"table": f"{house.space}.later", "affects": "SELECT name FROM changed"}}
-    with pytest.raises(AwaitsInput, match="has no .*later yet"):
-        house.bring(DerivedTable(house.spec(inputs=inputs), None))
+    with pytest.raises(AwaitsInput, match=r"has no .*later yet"):
+        house.bring(DerivedTable(house.spec(inputs=inputs)))
 
 
 def test_many_rows_are_written_by_spark(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(write, "MOST_ROWS", 1)
-    derived = DerivedTable(house.spec(), None)
+    derived = DerivedTable(house.spec())
     assert house.bring(derived).inserted == 3
     assert house.rows() == house.anew()
     house.sql("UPDATE {orders} SET amount = amount + 1", "DELETE FROM {customers} WHERE id = 3",
@@ -222,7 +224,7 @@ def test_many_rows_are_written_by_spark(house: House, monkeypatch: pytest.Monkey
 
 
 def test_a_partitioned_table_loses_rows_where_they_were(house: House) -> None:
-    derived = DerivedTable(house.spec(layout={"partition": ["truncate(1, name)"]}), None)
+    derived = DerivedTable(house.spec(layout={"partition": ["truncate(1, name)"]}))
     house.bring(derived)
     house.sql("UPDATE {customers} SET name = 'zoe' WHERE id = 1")
     house.bring(derived)
@@ -232,7 +234,7 @@ def test_a_partitioned_table_loses_rows_where_they_were(house: House) -> None:
 
 def test_random_histories(house: House) -> None:
     random_ = random.Random(7)
-    derived = DerivedTable(house.spec(), None)
+    derived = DerivedTable(house.spec())
     for step in range(12):
         for _ in range(random_.randint(1, 3)):
             one, other = random_.randint(1, 12), random_.randint(1, 5)
@@ -244,7 +246,7 @@ def test_random_histories(house: House) -> None:
                 f"INSERT INTO {{customers}} VALUES ({10 + step}, 'new{step}')",
             ]))  # fmt: skip
         if random_.random() < 0.3:
-            derived = DerivedTable(house.spec(), None)
+            derived = DerivedTable(house.spec())
         house.bring(derived)
         assert house.rows() == house.anew(), f"after step {step}"
 
@@ -280,7 +282,7 @@ def minutes(house: House) -> list[tuple[str, str, int, int]]:
 
 def test_windows_change_until_their_lateness_is_over(house: House) -> None:
     house.create("readings", READINGS, "PARTITIONED BY (days(at))")
-    derived = DerivedTable(windowed(house, "changes"), None)
+    derived = DerivedTable(windowed(house, "changes"))
     read(house, ("a", 1, "10:00:10", "10:00:11"), ("a", 2, "10:00:50", "10:00:51"), ("b", 5, "10:01:00", "10:01:01"))
     house.bring(derived)
     assert minutes(house) == [("a", "10:00", 2, 3), ("b", "10:01", 1, 5)]
@@ -291,13 +293,13 @@ def test_windows_change_until_their_lateness_is_over(house: House) -> None:
     assert minutes(house) == [("a", "10:00", 3, 7), ("b", "10:01", 1, 5)]
     assert house.table("minutes").summary[LATE_ROWS] == "1"
     house.spark.sql(f"DROP TABLE lake.{house.space}.minutes")
-    house.bring(DerivedTable(windowed(house, "changes"), None))
+    house.bring(DerivedTable(windowed(house, "changes")))
     assert minutes(house) == [("a", "10:00", 3, 7), ("b", "10:01", 1, 5)]
 
 
 def test_windows_are_written_once_they_are_final(house: House) -> None:
     house.create("readings", READINGS, "PARTITIONED BY (days(at))")
-    derived = DerivedTable(windowed(house, "final"), None)
+    derived = DerivedTable(windowed(house, "final"))
     read(house, ("a", 1, "10:00:10", "10:00:11"), ("a", 2, "10:02:00", "10:02:01"))
     house.bring(derived)
     assert minutes(house) == []
