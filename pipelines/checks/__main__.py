@@ -12,7 +12,7 @@ from structlog.stdlib import BoundLogger
 from pipelines.checks.jobs import JOBS, Job
 from pipelines.checks.record import Record, Run
 from pipelines.checks.run import Checker
-from pipelines.lake.names import lake_namespace
+from pipelines.lake.names import lake_table
 from pipelines.log import json_log
 from pipelines.settings import MirrorSettings
 from pipelines.spark.session import leave, start_session
@@ -39,7 +39,7 @@ def check(jobs: list[Job]) -> None:
     checker = Checker(spark, lambda: time.sleep(seconds))
     for job in jobs:
         schema, _, table = job.table.partition(".")
-        mirrored = (lake_namespace(settings.source_name, schema), table)
+        mirrored = lake_table(specs, settings.source_name, (schema, table))
         last = None if job.full else record.last(".".join(mirrored))
         run = checker.run(mirrored, contracts.get((schema, table)), last, job.request)
         record.add([run])

@@ -69,7 +69,8 @@ class Checker:
         protected = {name: entry.how for name, entry in column_protections(table.properties).items()}
         promised = suite(contract, table.column_types.keys(), protected)
         every = [expectation for expectation in promised if expectation.protected is None]
-        since = last.positions if last is not None and last.identity == table.identity[0] else None
+        # Rows that are computed have no position, so all of them are asked.
+        since = last.positions or None if last is not None and last.identity == table.identity[0] else None
         again = {e.name for e in every if since is not None and e.of_rows and last and e.digest in last.met_digests}
         found: dict[str, tuple[Result, Positions | None]] = {
             e.name: (Result(e, None, error=f"{e.protected}; the stream asks it of the value itself"), None)

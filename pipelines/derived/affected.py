@@ -1,7 +1,7 @@
 """Which keys of a derived table the changes of its inputs affect."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -70,14 +70,15 @@ def moved(known: Origin, now: Origin, tables: Mapping[str, LakeTable], spec: Der
 
 def affected(
     session: SparkSession, spec: DerivedSpec, tables: Mapping[str, LakeTable], before: Snapshots, now: Snapshots,
-    files: Mapping[str, ChangedFiles], windows: WindowRules | None, finals: tuple[int | None, int | None],
+    files: Mapping[str, ChangedFiles], read: Collection[str], windows: WindowRules | None,
+    finals: tuple[int | None, int | None],
 ) -> Affected:  # fmt: skip
-    """Return which keys these changed files affect.
+    """Return which keys these changed files affect. ``read``: the columns that the table's query reads of its inputs.
 
     What a row affected before it changed is told by the other inputs as they were, and what it affects by what they
     are: each query runs on both. ``finals``: the watermark then and now. Raises Whole.
     """
-    changed = {alias: _changed(session, spec, alias, tables[alias], files[alias], windows) for alias in files}
+    changed = {alias: _changed(session, spec, alias, tables[alias], files[alias], read, windows) for alias in files}
     parts: list[DataFrame] = []
     # A query that asks no input which has changed says the same of both.
     both = [alias for alias in changed if _words(spec, alias) & changed.keys()]
@@ -115,20 +116,16 @@ def _keys(session: SparkSession, spec: DerivedSpec, alias: str, rows: DataFrame)
 
 def _words(spec: DerivedSpec, alias: str) -> set[str]:
     """Return the words of the query that tells which keys an input affects."""
-    return _words_of(spec.inputs[alias].affects or "")
-
-
-def _words_of(query: str) -> set[str]:
-    return {word.lower() for word in _WORD.findall(query)}
+    return {word.lower() for word in _WORD.findall(spec.inputs[alias].affects or "")}
 
 
 def _changed(
-    session: SparkSession, spec: DerivedSpec, alias: str, table: LakeTable, files: ChangedFiles,
+    session: SparkSession, spec: DerivedSpec, alias: str, table: LakeTable, files: ChangedFiles, read: Collection[str],
     windows: WindowRules | None,
 ) -> DataFrame:  # fmt: skip
     """Read the changed rows of an input, in the columns that something asks for."""
     # A row whose values in none of these have changed affects nothing, whatever else of it has.
-    query, words = f"{spec.inputs[alias].affects} {spec.sql}", _words(spec, alias) | _words_of(spec.sql)
+    query, words = spec.inputs[alias].affects or "", _words(spec, alias) | {name.lower() for name in read}
     if windows is not None and windows.window.input == alias:
         words |= {windows.window.time.lower(), windows.arrived.lower()}
     names = [name for name in table.column_types if name.lower() in words or _ALL_COLUMNS.search(query)]

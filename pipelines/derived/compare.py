@@ -70,12 +70,13 @@ def computed(session: SparkSession, spec: DerivedSpec) -> DataFrame:
 
 
 def differing(
-    session: SparkSession, spec: DerivedSpec, rows: DataFrame, table: LakeTable | None, keys: Keys
-) -> DataFrame:
+    session: SparkSession, spec: DerivedSpec, rows: DataFrame, table: LakeTable | None, keys: Keys,
+    pinned: bool = False,
+) -> DataFrame:  # fmt: skip
     """Return the rows that the table has to get, or lose, for these keys.
 
     ``rows``: all that the query gives. A row has their columns, beside ``ACTION``, ``FILE`` and ``PLACE``; one to be
-    deleted has its key alone.
+    deleted has its key alone. ``pinned``: the table is read as of the snapshot that it had when it was looked up.
     """
     columns = rows.columns
     new = keys.of(session, rows).select(
@@ -83,7 +84,7 @@ def differing(
     )
     key = [quote(f"n_{name}") for name in spec.key]
     new = new.withColumn(TIMES, F.expr(f"count(1) OVER (PARTITION BY {', '.join(key)})"))
-    old = keys.of(session, _stored(session, table, columns, new)).select(
+    old = keys.of(session, _stored(session, table, columns, new, pinned)).select(
         *(F.col(quote(name)).alias(f"o_{name}") for name in columns), FILE, PLACE
     )
     same = [F.col(quote(f"n_{name}")).eqNullSafe(F.col(quote(f"o_{name}"))) for name in spec.key]
@@ -118,12 +119,15 @@ def check_once(spec: DerivedSpec, rows: pa.Table) -> None:
         )
 
 
-def _stored(session: SparkSession, table: LakeTable | None, columns: Sequence[str], like: DataFrame) -> DataFrame:
+def _stored(
+    session: SparkSession, table: LakeTable | None, columns: Sequence[str], like: DataFrame, pinned: bool
+) -> DataFrame:
     """Return the rows that the table has, each with where it is."""
     if table is None or table.snapshot_id is None:
         nothing = like.limit(0).select(*(F.col(quote(f"n_{name}")).alias(name) for name in columns))
         return nothing.withColumns({FILE: F.lit(None).cast("string"), PLACE: F.lit(None).cast("bigint")})
-    rows = session.sql(f"SELECT *, _file AS {FILE}, _pos AS {PLACE} FROM {table.sql_name}")
+    version = f" VERSION AS OF {table.snapshot_id}" if pinned else ""
+    rows = session.sql(f"SELECT *, _file AS {FILE}, _pos AS {PLACE} FROM {table.sql_name}{version}")
     return rows.select(*(quote(name) for name in columns), FILE, PLACE)
 
 

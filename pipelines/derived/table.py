@@ -32,6 +32,7 @@ from pipelines.lake.table import LakeTable
 from pipelines.ledger.entries import PIPELINE, Ledger
 from pipelines.protection.columns import ProtectedColumns
 from pipelines.protection.functions import Vault
+from pipelines.spark.dataframes import columns_read
 from pipelines.specs.derived import DerivedSpec
 from quality.contract import Contract
 
@@ -67,6 +68,8 @@ class DerivedTable:
         self._protected = ProtectedColumns(contract, vault)
         self._setup, self._definition = DerivedSetup(spec, contract, self._protected), definition(spec)
         self._own: SparkSession | None = None
+        # The columns that the query reads, while the inputs have these schemas.
+        self._read: tuple[dict[str, tuple[str, int]], frozenset[str]] | None = None
         # Of which snapshots the table is; of which its newest commit said so, and when.
         self._reached: Origin | None = None
         self._said: Origin | None = None
@@ -188,12 +191,21 @@ class DerivedTable:
             files = moved(known, now, inputs, self.spec)
             if not files:
                 return Keys(pa.table({})), Affected(pa.table({}))
-            found = affected(session, self.spec, inputs, known.snapshots, now.snapshots, files, windows, marks)
+            read = self._columns_read(session, inputs, now)
+            found = affected(session, self.spec, inputs, known.snapshots, now.snapshots, files, read, windows, marks)
         except Whole as why:
             outcome.how, outcome.why = "whole", str(why)
             return Keys(None), Affected(pa.table({}))
         outcome.how, outcome.keys = ("keys" if found.keys.num_rows else "nothing"), found.keys.num_rows
         return Keys(found.keys), found
+
+    def _columns_read(self, session: SparkSession, inputs: Mapping[str, LakeTable], now: Origin) -> frozenset[str]:
+        """Return the columns that the query reads of its inputs, by the names that they have now."""
+        schemas = {alias: (each.uuid, each.schema) for alias, each in now.snapshots.items()}
+        if self._read is None or self._read[0] != schemas:
+            show(session, inputs, now.snapshots, {})
+            self._read = (schemas, columns_read(computed(session, self.spec)))
+        return self._read[1]
 
     def _write(
         self, session: SparkSession, table: LakeTable, rows: DataFrame, keys: Keys, now: Origin, late: int,

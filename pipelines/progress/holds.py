@@ -16,6 +16,8 @@ from threading import Lock
 from pipelines.errors import StopPipeline, one_line
 
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 2.0, 60.0
+# In a state directory: what a process holds, by topic or table, and why, as JSON.
+HELD = "held.json"
 # What is told of a hold begins with one of these, where it isn't one that a person must mend.
 RETRIED, GIVEN_UP = "tried again soon: ", "given up: "
 

@@ -84,6 +84,13 @@ def _observed(frame: DataFrame, observation: Observation) -> Row | None:
     return row
 
 
+def columns_read(frame: DataFrame) -> frozenset[str]:
+    """Return the names of all columns that ``frame`` is made of, of whatever table."""
+    leaves = frame._jdf.queryExecution().optimizedPlan().collectLeaves()
+    outputs = [leaves.apply(index).output() for index in range(leaves.size())]
+    return frozenset(str(output.apply(index).name()) for output in outputs for index in range(output.size()))
+
+
 @contextmanager
 def persisted(frame: DataFrame, few: bool = False) -> Iterator[DataFrame]:
     """Keep ``frame`` for the block."""

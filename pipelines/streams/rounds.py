@@ -23,7 +23,7 @@ from pipelines.errors import PipelineError
 from pipelines.events.outcome import StreamOutcome
 from pipelines.events.table import StreamTable
 from pipelines.maintenance.rounds import Maintenance
-from pipelines.progress.holds import Holds
+from pipelines.progress.holds import HELD, Holds
 from pipelines.progress.publish import METADATA_CHARACTERS, ProgressPublisher
 from pipelines.spark.sessions import Sessions
 from pipelines.specs.load import Specs
@@ -32,8 +32,6 @@ PARALLEL_TABLES = 2
 SHORTEST_SECONDS, IDLE_SECONDS = 0.5, 5.0
 # Of its freshness a table waits so much for more to come; the rest is for bringing that in.
 WAITING_SHARE = 0.6
-# In the state directory: which tables are held, and why, for `make status`.
-HELD = "held.json"
 
 Brought = StreamTable | DerivedTable
 

@@ -13,6 +13,8 @@ from requests.exceptions import RequestException
 from structlog.stdlib import BoundLogger
 
 from pipelines.checks.jobs import JOBS, Job
+from pipelines.lake.names import lake_table
+from pipelines.specs.load import Specs, load_specs
 from quality import odcs
 from quality.contract import Contract
 from quality.errors import ContractError
@@ -20,7 +22,7 @@ from services.checker import record
 from services.checker.record import CheckRun, Request
 from services.checker.settings import CheckerSettings
 from services.stack.errors import LakehouseError
-from services.stack.lake import open_catalog, tables
+from services.stack.lake import beside, open_catalog, tables
 from services.stack.stopping import Stop
 
 POLL_SECONDS = 2.0
@@ -41,6 +43,7 @@ class CheckerService:
     settings: CheckerSettings
     stop: Stop
     log: BoundLogger
+    specs: Specs = field(default_factory=load_specs)
     looked: float = field(default_factory=time.monotonic)
     seen: int | None = None
     trouble: str | None = None
@@ -70,7 +73,7 @@ class CheckerService:
         if time.monotonic() - self.looked >= self.settings.check_seconds:
             self.looked = time.monotonic()
             contracts = {
-                self._mirrored(table): contract for table, contract in odcs.load(self.settings.contracts).items()
+                self._called(table): contract for table, contract in odcs.load(self.settings.contracts).items()
             }
             found = due(self._snapshots(catalog), record.newest(catalog), contracts)
             self._check([Request(None, name, False) for name in found], alive)
@@ -78,10 +81,13 @@ class CheckerService:
     def _check(self, requests: Iterable[Request], alive: Path) -> None:
         """Have tables checked, all by one process, and wait for it."""
         schemas = {self.settings.namespace(schema): schema for schema in self.settings.schemas}
+        own = {*self.specs.streams, *self.specs.derived}
         jobs = []
         for request in requests:
             namespace, _, table = request.table.partition(".")
-            if namespace in schemas:
+            if request.table in own:
+                jobs.append(Job(request.table, request.id, request.full))
+            elif namespace in schemas:
                 jobs.append(Job(f"{schemas[namespace]}.{table}", request.id, request.full))
         if not jobs or self.stop.asked:
             return
@@ -101,15 +107,14 @@ class CheckerService:
 
     def _snapshots(self, catalog: Catalog) -> dict[str, int]:
         found = {}
-        for table in tables(catalog, self.settings):
+        for table in (*tables(catalog, self.settings), *beside(catalog, self.settings)):
             snapshot = table.current_snapshot()
             if snapshot is not None:
                 found[".".join(table.name()[-2:])] = snapshot.snapshot_id
         return found
 
-    def _mirrored(self, table: tuple[str, str]) -> str:
-        schema, name = table
-        return f"{self.settings.namespace(schema)}.{name}"
+    def _called(self, table: tuple[str, str]) -> str:
+        return ".".join(lake_table(self.specs, self.settings.source_name, table))
 
 
 def due(snapshots: Mapping[str, int], runs: Mapping[str, CheckRun], contracts: Mapping[str, Contract]) -> list[str]:

@@ -8,6 +8,8 @@ from typing import Annotated
 import typer
 from pyiceberg.catalog import Catalog
 
+from pipelines.lake.names import lake_table
+from pipelines.specs.load import load_specs
 from quality import odcs
 from services.checker import record
 from services.checker.record import CheckResult, CheckRun
@@ -64,7 +66,8 @@ def _tables(settings: StackSettings, names: list[str], as_json: bool) -> list[st
         if not found:
             fail(f"{name} has no contract. `lakehouse contract init {name}` writes one.", UNUSABLE, as_json)
     chosen = [table for found in wanted.values() for table in found] if names else list(contracts)
-    return [f"{settings.namespace(schema)}.{name}" for schema, name in chosen]
+    specs = load_specs()
+    return [".".join(lake_table(specs, settings.source_name, table)) for table in chosen]
 
 
 def _checked(

@@ -6,7 +6,6 @@ from typing import Annotated, Any
 
 import typer
 
-from pipelines.lake.properties import SOURCE_SCHEMA, SOURCE_TABLE
 from pipelines.sources.base.database import SourceSession
 from pipelines.sources.base.tables import DescribedTable
 from pipelines.sources.kinds import source_database
@@ -15,12 +14,13 @@ from quality import odcs
 from quality.contract import Contract
 from services.cli.output import CHECK_FAILED, UNUSABLE, expected_errors, fail, print_json
 from services.operations.contracts.describe import NoSuchTable, describe
-from services.operations.contracts.diff import Difference, differences
+from services.operations.contracts.diff import Difference, differences, own_differences
 from services.operations.contracts.starter import starter
 from services.operations.contracts.summary import protections
+from services.operations.maintain.needs import source_of
 from services.stack.console import Grid, out
 from services.stack.endpoints import StackSettings
-from services.stack.lake import open_catalog, tables
+from services.stack.lake import beside, open_catalog, tables
 
 app = typer.Typer(help="Contracts of tables.", no_args_is_help=True, rich_markup_mode="markdown")
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
@@ -113,20 +113,21 @@ def diff(
     contracts = _contracts(folder, names or [], as_json)
     with expected_errors(as_json):
         settings = StackSettings.load()
-        lake = {
-            (str(t.properties.get(SOURCE_SCHEMA)), str(t.properties.get(SOURCE_TABLE))): t
-            for t in tables(open_catalog(settings), settings)
-        }
+        specs, catalog = load_specs(), open_catalog(settings)
+        lake = {source_of(t): t for t in (*tables(catalog, settings), *beside(catalog, settings))}
         found = []
         with _source(settings) as session:
             for contract in contracts:
+                there = lake.get(contract.table)
+                types = None if there is None else {f.name: str(f.field_type) for f in there.schema().fields}
+                protected = None if there is None else protections(there)
+                if contract.source_name in specs.streams or contract.source_name in specs.derived:
+                    found.append((contract, list(own_differences(contract, types, protected))))
+                    continue
                 try:
                     source = describe(session, *contract.table)
                 except NoSuchTable:
                     source = None
-                there = lake.get(contract.table)
-                types = None if there is None else {f.name: str(f.field_type) for f in there.schema().fields}
-                protected = None if there is None else protections(there)
                 found.append((contract, list(differences(contract, source, types, protected))))
     breaking = any(each.breaking for _, all_of_it in found for each in all_of_it)
     if as_json:

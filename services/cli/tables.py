@@ -13,13 +13,13 @@ from pyiceberg.manifest import DataFileContent
 from pyiceberg.table import Table as LakeTable
 from pyiceberg.types import TimestamptzType
 
-from pipelines.lake.properties import KEY_COLUMNS, KIND, SOURCE_SCHEMA, SOURCE_TABLE, TOPIC
+from pipelines.lake.properties import DERIVED, EVENTS, KEY_COLUMNS, KIND, SOURCE_SCHEMA, SOURCE_TABLE, TOPIC
 from services.cli.output import UNUSABLE, NeededBecause, age, expected_errors, fail, need_reason, print_json, size
 from services.operations.audit_trail import audited
 from services.operations.dead_letters.letters import Letters
 from services.stack.console import Grid, out
 from services.stack.endpoints import StackSettings
-from services.stack.lake import called, ledger_of, open_catalog, streams, tables
+from services.stack.lake import beside, called, ledger_of, open_catalog, tables
 from services.stack.offsets import Offsets, behind, kafka
 from services.verify import record
 from services.verify.rounds import TableState
@@ -36,7 +36,8 @@ MOMENTS = ("_committed_at", "_ingested_at")
 class TableFacts:
     """What is shown of a table.
 
-    ``kind``: mirror; or events, of an event stream, which has a topic and no source table. ``lag``: offsets of its
+    ``kind``: mirror; events, of an event stream, which has a topic and no source table; or derived, of what a query
+    makes of others, which has neither. ``lag``: offsets of its
     topic not yet in the lake; ``freshness_seconds``: 0 without lag, else the age of the newest source commit, or event,
     that the table shows. ``held``: why it can't go on. ``verified_through``: the log position through which the
     verifier has found it equal to its source, ``verified_at`` the source's clock there; ``differences``: rows that it
@@ -91,7 +92,7 @@ def facts(table: LakeTable, lags: Offsets, held: Mapping[str, str], known: Mappi
         snapshot_id=str(snapshot.snapshot_id) if snapshot else None,
         last_commit=datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC) if snapshot else None,
         lag=lag,
-        freshness_seconds=0.0 if lag == 0 else _age_of_newest(table),
+        freshness_seconds=None if properties.get(KIND) == DERIVED else 0.0 if lag == 0 else _age_of_newest(table),
         held=held.get(topic or ""),
         verified_through=seen.log_position if seen else None,
         verified_at=seen.at if seen else None,
@@ -154,10 +155,11 @@ def list_tables(as_json: AsJson = False) -> None:
     with expected_errors(as_json):
         settings = StackSettings.load()
         catalog = open_catalog(settings)
-        events = list(streams(catalog, settings))
+        others = list(beside(catalog, settings))
+        events = [table for table in others if table.properties[KIND] == EVENTS]
         lacking, held = lags(settings, events)
         known = verified(catalog)
-        found = [facts(table, lacking, held, known) for table in (*tables(catalog, settings), *events)]
+        found = [facts(table, lacking, held, known) for table in (*tables(catalog, settings), *others)]
     if as_json:
         print_json({"tables": [asdict(table) for table in found], "held": held})
     else:
@@ -185,7 +187,9 @@ def _print(found: list[TableFacts], held: Mapping[str, str]) -> None:
             through(t, now),
             t.differences,
         )
-        grid.add_row(t.table, t.source_table or t.topic or "-", *(f"{c:,}" if isinstance(c, int) else c for c in cells))
+        grid.add_row(
+            t.table, t.source_table or t.topic or t.kind, *(f"{c:,}" if isinstance(c, int) else c for c in cells)
+        )
     out.print(grid if found else "No tables yet: nothing was captured, or the mirror isn't running (`make status`).")
     for topic, reason in sorted(held.items()):
         out.print(f"held: {topic}: {reason}")
@@ -236,7 +240,7 @@ def give_up(
 def named(settings: StackSettings, name: str, as_json: bool) -> LakeTable:
     """Return the table that a person calls ``name``, with or without catalog and namespace; leaves if there is none."""
     catalog = open_catalog(settings)
-    everything = [*tables(catalog, settings), *streams(catalog, settings)]
+    everything = [*tables(catalog, settings), *beside(catalog, settings)]
     chosen = [table for table in everything if name in called(".".join(table.name()[-2:]))]
     if len(chosen) != 1:
         known = ", ".join(".".join(("lake", *t.name()[-2:])) for t in everything) or "none"

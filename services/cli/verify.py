@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.text import Text
@@ -13,6 +13,7 @@ from services.cli.output import CHECK_FAILED, expected_errors, print_json, progr
 from services.stack.console import Grid, out
 from services.stack.endpoints import StackSettings
 from services.verifier.facts import explanations
+from services.verify.derived import prove
 from services.verify.events import StreamReport, verify_streams
 from services.verify.ledger_proof import TableHistory, histories
 from services.verify.report import Difference, Report, TableReport
@@ -34,12 +35,15 @@ Exit code 1 if anything differs; what explains it (a dead letter, a hold, a re-r
 
     lakehouse verify --events
 
+    lakehouse verify --derived marts.daily_sales
+
     lakehouse verify --json | jq '.tables[] | select(.equal | not)'
 
 With --ledger the tables' own histories are checked instead: every offset of a topic is in one commit, no gap and no
 overlap, and each record was merged, superseded, dead-lettered, a tombstone or a truncate. With --continuous nothing is
 compared: it shows what the running verifier has found, and through which position it has verified each table. With
 --events the tables of event streams are compared with what Kafka holds of their topics, as of their newest snapshots.
+With --derived the tables computed from tables are computed once more, of the snapshots that their newest commits name.
 """
 
 app = typer.Typer(rich_markup_mode="markdown")
@@ -54,9 +58,15 @@ def verify(
     of_ledger: Annotated[bool, typer.Option("--ledger", help="Check the tables' histories instead of rows.")] = False,
     running: Annotated[bool, typer.Option("--continuous", help="Show what the running verifier knows.")] = False,
     of_events: Annotated[bool, typer.Option("--events", help="Compare event streams with their topics.")] = False,
+    of_derived: Annotated[
+        bool, typer.Option("--derived", help="Compute derived tables once more, and compare.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Prove that the lake equals its source."""
+    if of_derived:
+        _verify_derived(names or (), examples, as_json)
+        return
     if of_events:
         _verify_events(names or (), examples, as_json)
         return
@@ -108,6 +118,46 @@ def _verify_events(names: Sequence[str], examples: int, as_json: bool) -> None:
         print_streams(found)
     if not equal:
         raise typer.Exit(CHECK_FAILED)
+
+
+def _verify_derived(names: Sequence[str], examples: int, as_json: bool) -> None:
+    with expected_errors(as_json), progress(not as_json) as on_progress:
+        found = prove(load_specs(), tuple(names), on_progress, examples)
+    equal = all(proof["equal"] for proof in found)
+    if as_json:
+        print_json({"equal": equal, "tables": found})
+    else:
+        print_derived(found)
+    if not equal:
+        raise typer.Exit(CHECK_FAILED)
+
+
+def print_derived(found: list[dict[str, Any]]) -> None:
+    """Print for people what was found of derived tables: a line each, then what differs."""
+    grid = Grid("table", "", "snapshot", title="Derived tables, computed once more")
+    for name in ("rows", "missing", "extra", "differ"):
+        grid.add_column(name, justify="right")
+    for t in found:
+        verdict = Text("equal", "green") if t["equal"] else Text("not known" if t["problem"] else "differs", "bold red")
+        numbers = (t["rows"], t["missing"], t["extra"], t["differing"])
+        grid.add_row(t["table"], verdict, str(t["snapshot"] or "-"), *(f"{n:,}" for n in numbers))
+    out.print(grid if found else "No spec has `kind: derived`.")
+    for t in found:
+        if t["problem"]:
+            out.print(f"{t['table']}: {t['problem']}")
+        for example in t["examples"]:
+            out.print(f"{t['table']}: {_derived_difference(example)}")
+
+
+def _derived_difference(found: dict[str, Any]) -> str:
+    key = ", ".join(f"{name}={_short(str(value))}" for name, value in found["key"].items())
+    where = {"missing": "missing in the table", "extra": "only in the table", "differs": "differs"}[found["kind"]]
+    said = {
+        name: [None if value[side] is None else str(value[side]) for side in ("computed", "table")]
+        for name, value in found.get("values", {}).items()
+    }
+    values = "".join(f"\n    {name}: computed {_short(c)} | table {_short(t)}" for name, (c, t) in said.items())
+    return f"{key} {where}{values}"
 
 
 def print_streams(found: list[StreamReport]) -> None:

@@ -167,7 +167,7 @@ def status(
         # Only where there is one to ask about.
         running = {service.name for service in stack.services if service.state != "stopped"}
         captured = capture.look(runner) if "capture" in running else None
-        mirrored = held.look() if "mirror" in running else None
+        mirrored = held.look(runner, "streams" in running) if "mirror" in running else None
         verified = verifier.look() if "verifier" in running else None
     if as_json:
         said = {
@@ -227,6 +227,17 @@ def kill(
     console.print(f"{service}: killed process {killed.pid}")
     if killed.new_pid is not None:
         console.print(f"{service}: back as process {killed.new_pid} after {killed.seconds:.1f} s")
+
+
+@app.command(hidden=True)
+def run(
+    service: ServiceName,
+    command: Annotated[list[str], typer.Argument(metavar="COMMAND...")],
+    directory: Folder = None,
+) -> None:
+    """Run a command beside a running service, with its environment. The exit code is the command's."""
+    with _explained():
+        raise typer.Exit(_current(_checkout(directory)).run(service, command))
 
 
 if __name__ == "__main__":

@@ -180,6 +180,14 @@ class ComposeRunner:
         except RunnerError:
             return None
 
+    def run(self, service: str, command: Sequence[str]) -> int:
+        """See `Runner.run`."""
+        self._stack.check_name(service)
+        container = self._containers().get(service)
+        if container is None or container.state != "running":
+            raise RunnerError(f"{service} does not run", "make status")
+        return self._docker.show("--profile", "*", "exec", "--no-TTY", service, *command)
+
     def status(self) -> StackReport:
         """See `Runner.status`."""
         found = self._containers()

@@ -1,28 +1,37 @@
-"""Which tables the mirror holds, for `make status`, and how they are shown."""
+"""Which tables the mirror and the streams hold, for `make status`, and how they are shown."""
 
 from __future__ import annotations
 
-from typing import Any
+import json
+from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from pipelines.progress.holds import GIVEN_UP
+from pipelines.progress.holds import GIVEN_UP, HELD
 from services.runner.report import labelled
+
+if TYPE_CHECKING:
+    from services.runner.protocol import Runner
 
 HELD_PAGE = "infra/runbooks/table-held.md"
 
 
-def look() -> dict[str, str] | str:
-    """Return the topics whose tables are held, and why; or in one line why that can't be told."""
+def look(runner: Runner, streams: bool) -> dict[str, str] | str:
+    """Return what is held, by its topic or table, and why; or in one line why that can't be told.
+
+    ``streams``: whether they run, so that theirs counts as well.
+    """
     # Here, because nothing else of the runner needs a client of Kafka.
     from services.stack.endpoints import StackSettings
     from services.stack.errors import LakehouseError
     from services.stack.offsets import kafka
 
     try:
-        return kafka(StackSettings.load()).held()
+        mirrored = kafka(StackSettings.load()).held()
     except LakehouseError as error:
         return " ".join(str(error).split())[:200]
+    kept = runner.kept("streams", HELD) if streams else None
+    return mirrored | (json.loads(kept) if kept else {})
 
 
 def as_json(held: dict[str, str] | str | None) -> dict[str, Any] | None:

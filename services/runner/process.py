@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -198,6 +199,17 @@ class ProcessRunner:
             return (self._checkout.data / service / file).read_text(encoding="utf-8")
         except OSError:
             return None
+
+    def run(self, service: str, command: Sequence[str]) -> int:
+        """See `Runner.run`."""
+        self._stack.check_name(service)
+        if service not in self._supervisor.programs() or not self._supervisor.program(service).pid:
+            raise RunnerError(f"{service} does not run", "make status")
+        environment = self._of(self._stack.services[service])
+        try:
+            return subprocess.run(command, cwd=self._checkout.root, env=environment, check=False).returncode
+        except OSError as error:
+            raise RunnerError(f"{command[0]} can't be run: {error.strerror}", "make up") from error
 
     def status(self) -> StackReport:
         """See `Runner.status`."""

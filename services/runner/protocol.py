@@ -39,5 +39,8 @@ class Runner(Protocol):
     def kept(self, service: str, file: str) -> str | None:
         """Return the text of a small file that a running service keeps in its state; None if it has none."""
 
+    def run(self, service: str, command: Sequence[str]) -> int:
+        """Run a command beside a running service, with its environment; return the exit code. Its output is shown."""
+
     def logs(self, service: str | None = None, follow: bool = False, lines: int = 100) -> int:
         """Print the last lines of a service's log, or of all; return the exit code."""

@@ -208,7 +208,15 @@ class Past:
             )
             if status not in ("placed", "cancelled"):
                 payments.append(
-                    (values.uuid(random), order, "captured", total, random.randbytes(32), values.answer(random), placed)
+                    (
+                        values.uuid(random),
+                        order,
+                        "captured",
+                        total,
+                        random.randbytes(32),
+                        values.answer(random, customer),
+                        placed,
+                    )
                 )
         return orders, items, payments
 

@@ -68,6 +68,7 @@ _PLANS = (("starter", "9.90"), ("team", "49.00"), ("business", "199.00"))
 
 # Above 2 kB PostgreSQL moves a value out of its row; of these, every fourth is well above 8 kB.
 LARGE_PROFILE_BYTES = (6_200, 9_800)
+STOLEN_SHARE = 0.002
 LARGE_PROFILE_SHARE = 0.25
 
 
@@ -153,11 +154,20 @@ def plan(random: Random) -> tuple[str, Decimal]:
     return name, Decimal(monthly)
 
 
-def answer(random: Random) -> str:
-    """Return what a payment provider replied, as JSON text."""
-    return json.dumps(
-        {"ref": random.randbytes(8).hex(), "risk": round(random.random(), 4), "3ds": random.random() < 0.4}
-    )
+def answer(random: Random, customer: int | None) -> str:
+    """Return what a payment provider replied, as JSON text: also from where the customer paid."""
+    ref = random.randbytes(8)
+    reply = {"ref": ref.hex(), "risk": round(random.random(), 4), "3ds": random.random() < 0.4}
+    return json.dumps({**reply, "place": _paid_from(ref, customer)})
+
+
+def _paid_from(ref: bytes, customer: int | None) -> dict[str, float]:
+    """Return a place near where the customer lives; now and then one anywhere: somebody else has the card."""
+    home, own = Random(customer or 0), Random(ref)  # noqa: S311
+    lat, lon = home.uniform(36, 60), home.uniform(-9, 20)
+    if own.random() < STOLEN_SHARE:
+        return {"lat": round(own.uniform(-45, 60), 4), "lon": round(own.uniform(-120, 150), 4)}
+    return {"lat": round(lat + own.uniform(-0.2, 0.2), 4), "lon": round(lon + own.uniform(-0.2, 0.2), 4)}
 
 
 def usage(random: Random) -> tuple[str, float, str | None]:

@@ -12,7 +12,7 @@ from pyiceberg.table.snapshots import Snapshot as LakeSnapshot
 from requests.exceptions import RequestException
 
 from pipelines.lake.names import DEAD_LETTERS, NAMESPACE
-from pipelines.lake.properties import EVENTS, KEY_COLUMNS, KIND, SOURCE_SCHEMA, SOURCE_TABLE, TOPIC, WITHHELD
+from pipelines.lake.properties import DERIVED, EVENTS, KEY_COLUMNS, KIND, SOURCE_SCHEMA, SOURCE_TABLE, TOPIC, WITHHELD
 from pipelines.ledger.entries import Ledger, read_ledger
 from services.stack.endpoints import StackSettings
 from services.stack.errors import Unreachable
@@ -77,9 +77,14 @@ def tables(catalog: Catalog, settings: StackSettings) -> Iterator[Table]:
 
 def streams(catalog: Catalog, settings: StackSettings) -> Iterator[Table]:
     """Return the tables of event streams, as :func:`tables` does."""
+    return (table for table in beside(catalog, settings) if table.properties[KIND] == EVENTS)
+
+
+def beside(catalog: Catalog, settings: StackSettings) -> Iterator[Table]:
+    """Return the tables of event streams and derived tables, as :func:`tables` does."""
     own = settings.source_name
     for table in _tables(catalog, settings, lambda name: name not in (own, NAMESPACE)):
-        if table.properties.get(KIND) == EVENTS:
+        if table.properties.get(KIND) in (EVENTS, DERIVED):
             yield table
 
 

@@ -71,6 +71,15 @@ def test_what_a_service_keeps_in_its_state_can_be_read(tiny: Tiny) -> None:
     assert tiny.runner.kept("other", "answer") is None
 
 
+def test_a_command_runs_beside_a_service(tiny: Tiny, capfd: pytest.CaptureFixture[str]) -> None:
+    tiny.write({"a": server("a", environment={"ANSWER": "42"}), "b": server("b")})
+    tiny.runner.up(["a"])
+    assert tiny.runner.run("a", ["sh", "-c", 'echo "it is $ANSWER"; exit 3']) == 3
+    assert "it is 42" in capfd.readouterr().out
+    with pytest.raises(RunnerError, match="b does not run"):
+        tiny.runner.run("b", ["true"])
+
+
 def test_down_stops_dependents_first_and_keeps_state(tiny: Tiny) -> None:
     tiny.write({"a": server("a"), "b": server("b", {"a": HEALTHY})})
     tiny.runner.up()

@@ -54,6 +54,16 @@ def differences(
     yield from in_lake(contract, lake, generated, protected)
 
 
+def own_differences(
+    contract: Contract, lake: Mapping[str, str] | None, protected: Mapping[str, str] | None = None
+) -> Iterator[Difference]:
+    """Yield where the contract of an event stream or a derived table, and the lake's table, don't say the same."""
+    if lake is None:
+        yield Difference("lake", None, "there is no such table yet", breaking=False)
+    else:
+        yield from in_lake(contract, lake, (), protected)
+
+
 def in_lake(
     contract: Contract, lake: Mapping[str, str], generated: Collection[str] = (),
     protected: Mapping[str, str] | None = None,

@@ -9,13 +9,21 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table
 from pyiceberg.table.refs import SnapshotRefType
 
-from pipelines.lake.properties import DELETE_GRANULARITY, EVENTS, KEY_COLUMNS, KIND, SOURCE_SCHEMA, SOURCE_TABLE
+from pipelines.lake.properties import (
+    DELETE_GRANULARITY,
+    DERIVED,
+    EVENTS,
+    KEY_COLUMNS,
+    KIND,
+    SOURCE_SCHEMA,
+    SOURCE_TABLE,
+)
 from pipelines.maintenance.health import MIB, Health, health
 from pipelines.maintenance.plan import DueTask, compaction, counted_columns, deletes, expiry, manifests, statistics
 from pipelines.specs.load import Specs
 from services.stack.endpoints import StackSettings
 from services.stack.errors import CannotVerify
-from services.stack.lake import called, streams, tables
+from services.stack.lake import beside, called, tables
 
 
 @dataclass(frozen=True)
@@ -36,7 +44,7 @@ def needs(catalog: Catalog, settings: StackSettings, specs: Specs, names: Iterab
 
     A name is ``table`` or ``namespace.table``.
     """
-    every = (*tables(catalog, settings), *streams(catalog, settings))
+    every = (*tables(catalog, settings), *beside(catalog, settings))
     found = {".".join(table.name()[-2:]): table for table in every}
     wanted = set(names)
     unknown = wanted - {each for name in found for each in called(name)}
@@ -49,10 +57,10 @@ def needs(catalog: Catalog, settings: StackSettings, specs: Specs, names: Iterab
 def source_of(table: Table) -> tuple[str, str] | None:
     """What a table's spec and contract are found by: schema and name of the table that it mirrors.
 
-    Of an event stream its own namespace and name; None: it is neither.
+    Of an event stream or a derived table its own namespace and name; None: it is none of these.
     """
     properties = table.properties
-    if properties.get(KIND) == EVENTS:
+    if properties.get(KIND) in (EVENTS, DERIVED):
         return table.name()[-2], table.name()[-1]
     if SOURCE_TABLE not in properties:
         return None

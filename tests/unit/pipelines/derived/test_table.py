@@ -123,6 +123,17 @@ def test_what_concerns_no_row_is_no_commit_and_a_restart_goes_on(house: House) -
     assert house.rows() == house.anew()
 
 
+def test_columns_that_the_query_does_not_read_affect_nothing(house: House) -> None:
+    house.sql("ALTER TABLE {orders} ADD COLUMN note string")
+    derived = DerivedTable(house.spec())
+    house.bring(derived)
+    house.sql("UPDATE {orders} SET note = 'x'", "INSERT INTO {orders} VALUES (30, 1, 1, 'y')")
+    house.sql("UPDATE {orders} SET note = 'z', amount = amount + 1 WHERE id = 3")
+    outcome = house.bring(derived)
+    assert (outcome.how, outcome.keys, outcome.updated) == ("keys", 2, 2)
+    assert house.rows() == house.anew()
+
+
 def test_a_compaction_of_an_input_is_nothing(house: House) -> None:
     derived = DerivedTable(house.spec())
     house.sql("INSERT INTO {orders} VALUES (11, 2, 3)")
