@@ -227,6 +227,4 @@ def test_a_table_has_one_contract(tmp_path: Path) -> None:
 
 
 def test_the_contracts_that_come_with_the_platform_can_be_used() -> None:
-    assert odcs.load().keys() == {
-        ("public", path.stem.removeprefix("public.")) for path in odcs.files_in(odcs.DIRECTORY)
-    }
+    assert odcs.load().keys() == {tuple(path.stem.split(".")) for path in odcs.files_in(odcs.DIRECTORY)}
