@@ -55,6 +55,15 @@ def column_lineage(source: Name, columns: Mapping[str, tuple[str, Transformation
     return {"columnLineage": ColumnLineageDatasetFacet(fields)}
 
 
+def many_column_lineage(columns: Mapping[str, Iterable[tuple[Name, str, Transformation]]]) -> Facets:
+    """Return column to those, each of a dataset, that it is made of, and how."""
+    fields = {
+        column: Fields([InputField(of.namespace, of.name, origin, [how]) for of, origin, how in origins])
+        for column, origins in columns.items()
+    }
+    return {"columnLineage": ColumnLineageDatasetFacet(fields)}
+
+
 def ownership(owners: Mapping[str, str | None]) -> Facets:
     """Return the facet of kind of owner to who it is, as far as somebody is."""
     known = [Owner(name, kind) for kind, name in owners.items() if name]

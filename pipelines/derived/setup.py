@@ -13,9 +13,10 @@ from pipelines.lake.catalog import Lake
 from pipelines.lake.clock import check_clock
 from pipelines.lake.iceberg_schema import union_of
 from pipelines.lake.partitioning import LayoutError, apply_layout
-from pipelines.lake.properties import DERIVED, KEY_COLUMNS, KIND
+from pipelines.lake.properties import COLUMN_ORIGINS, DERIVED, KEY_COLUMNS, KIND
 from pipelines.lake.table import LakeTable
 from pipelines.protection.columns import ProtectedColumns
+from pipelines.spark.origins import Origins
 from pipelines.specs.derived import DerivedSpec
 from quality.contract import Contract
 
@@ -52,6 +53,13 @@ class DerivedSetup:
             self._laid_out = table.identity
         outcome.changes += [f"described {name}" for name in self._description.write(table)]
         return table
+
+    def tell_origins(self, table: LakeTable, origins: Mapping[str, Origins]) -> None:
+        """Write into the table which columns of its inputs its own are made of."""
+        told = {name: [[*column, same] for column, same in sorted(found.items())] for name, found in origins.items()}
+        text = json.dumps(told)
+        if table.properties.get(COLUMN_ORIGINS) != text:
+            table.set_properties({COLUMN_ORIGINS: text})
 
     def tidy(self, table: LakeTable, rows: DataFrame, outcome: DerivedOutcome) -> None:
         """Drop the columns that the query doesn't give any more."""

@@ -33,6 +33,7 @@ from pipelines.ledger.entries import PIPELINE, Ledger
 from pipelines.protection.columns import ProtectedColumns
 from pipelines.protection.functions import Vault
 from pipelines.spark.dataframes import columns_read
+from pipelines.spark.origins import column_origins
 from pipelines.specs.derived import DerivedSpec
 from quality.contract import Contract
 
@@ -145,6 +146,7 @@ class DerivedTable:
         table = self._setup.ready(lake, table, rows, types, outcome)
         self._write(session, table, rows, keys, now, found.late, outcome)
         if outcome.how in ("first", "whole"):
+            self._setup.tell_origins(table, column_origins(plain))
             self._setup.tidy(table, rows, outcome)
         return table
 

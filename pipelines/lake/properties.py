@@ -5,6 +5,8 @@ KIND, EVENTS, EVENT_TIME = "lakehouse.kind", "events", "lakehouse.event-time"
 DERIVED = "derived"
 # In a derived table's commits: of which snapshots it is (input to table, its id and the snapshot's, as JSON), and of
 # which definition. LATE_ROWS: how many rows of its windows' input came too late.
+# COLUMN_ORIGINS, a property: column to the columns that it is made of: [table, column, whether the value is the same].
+COLUMN_ORIGINS = "lakehouse.column-origins"
 DERIVED_FROM, DEFINITION, LATE_ROWS = "lakehouse.derived-from", "lakehouse.definition", "lakehouse.late-rows"
 # The source's table. KEY_COLUMNS: JSON list of the key's columns in the lake.
 SOURCE, SOURCE_SCHEMA, SOURCE_TABLE = "lakehouse.source", "lakehouse.source-schema", "lakehouse.source-table"

@@ -12,6 +12,7 @@ from structlog.stdlib import BoundLogger
 
 from lineage.store import Store
 from services.lineage.counters import Counters
+from services.lineage.follow.beside import Beside
 from services.lineage.follow.captured import Captured
 from services.lineage.follow.commits import Commits
 from services.lineage.follow.pipelines import Held, Pipelines
@@ -22,7 +23,7 @@ from services.lineage.settings import LineageSettings
 from services.stack.stopping import Stop
 
 READERS: tuple[Reader, ...] = (
-    Captured(), Pipelines(), Commits(), Held(), checks(), maintenance(), replays(), resynced(), Published(),
+    Captured(), Pipelines(), Commits(), Held(), checks(), maintenance(), replays(), resynced(), Published(), Beside(),
 )  # fmt: skip
 # It rests at least so many times as long as a look takes, however many tables there are.
 REST = 4

@@ -33,7 +33,7 @@ from pipelines.lake.properties import (
 from pipelines.schema.technical import TECHNICAL
 from services.lineage.settings import LineageSettings
 from services.operations.maintain.needs import source_of
-from services.stack.lake import open_catalog, tables
+from services.stack.lake import beside, open_catalog, tables
 
 State = dict[str, object]
 SPARK = "SPARK"
@@ -71,6 +71,32 @@ class World:
         """The tables that mirror one of the source."""
         found = tables(self.catalog, self.settings)
         return [Mirrored(self, table, source) for table in found if (source := source_of(table)) is not None]
+
+    @cached_property
+    def beside(self) -> list[Table]:
+        """The tables of event streams, and those that are computed."""
+        return list(beside(self.catalog, self.settings))
+
+    def located(self, table: Table) -> tuple[Name, Facets]:
+        """Return a table of the lake, and what makes it one."""
+        namespace, name = table.name()[-2:]
+        return self.lake_table(namespace, name, table.location())
+
+    def described(self, table: Table, snapshot: int | None = None) -> tuple[Name, Facets]:
+        """Return a table of the lake, with all that is known of it but where its columns come from."""
+        properties = table.properties
+        name, about = self.located(table)
+        found, known = table.snapshot_by_id(snapshot) if snapshot is not None else None, table.schemas()
+        schema = known.get(found.schema_id, table.schema()) if found and found.schema_id else table.schema()
+        classes = json.loads(properties.get(CONTRACT_CLASSES, "{}"))
+        return name, {
+            **about,
+            **facets.schema((f.name, str(f.field_type), f.doc) for f in schema.fields),
+            **(facets.version(str(snapshot)) if snapshot is not None else {}),
+            **facets.ownership({"owner": properties.get(CONTRACT_OWNER), "steward": properties.get(CONTRACT_STEWARD)}),
+            **facets.documentation(properties.get(COMMENT)),
+            **facets.tags("classification", classes, "CONTRACT"),
+        }
 
     def of_topic(self, topic: str) -> "Mirrored | None":
         """Return the table that mirrors a topic."""
@@ -161,18 +187,7 @@ class Mirrored:
 
     def lake(self, snapshot: int | None = None) -> tuple[Name, Facets]:
         """Return the table itself, with all that is known of it but where its columns come from."""
-        properties = self.table.properties
-        namespace, called = self.table.name()[-2:]
-        name, about = self.world.lake_table(namespace, called, self.table.location())
-        classes = json.loads(properties.get(CONTRACT_CLASSES, "{}"))
-        return name, {
-            **about,
-            **facets.schema((f.name, str(f.field_type), f.doc) for f in self.schema(snapshot).fields),
-            **(facets.version(str(snapshot)) if snapshot is not None else {}),
-            **facets.ownership({"owner": properties.get(CONTRACT_OWNER), "steward": properties.get(CONTRACT_STEWARD)}),
-            **facets.documentation(properties.get(COMMENT)),
-            **facets.tags("classification", classes, "CONTRACT"),
-        }
+        return self.world.described(self.table, snapshot)
 
     def made(self, snapshot: int | None = None) -> Facets:
         """Return where its columns come from."""
