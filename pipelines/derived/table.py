@@ -34,12 +34,15 @@ from pipelines.protection.columns import ProtectedColumns
 from pipelines.protection.functions import Vault
 from pipelines.spark.dataframes import columns_read
 from pipelines.spark.origins import column_origins
+from pipelines.spark.session import configured
 from pipelines.specs.derived import DerivedSpec
 from quality.contract import Contract
 
 PIPELINE_NAME = "derived"
 # A table whose inputs change without anything for it says at least so often of which snapshots it is: these expire.
 SAY_SECONDS = 300.0
+# For few keys: planning again between stages, and a second task in each, cost more than they save.
+FEW = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "1"}
 
 
 @dataclass
@@ -129,7 +132,8 @@ class DerivedTable:
         marks: tuple[int | None, int | None] = (None, None)
         if windows is not None and final:
             marks = self._watermarks(session, windows, inputs, known, now)
-        keys, found = self._affected(session, inputs, known, now, windows, marks, outcome)
+        with configured(session, FEW):
+            keys, found = self._affected(session, inputs, known, now, windows, marks, outcome)
         outcome.late = found.late
         if found.since is not None:
             outcome.oldest = datetime.fromtimestamp(found.since / 1000, UTC)
@@ -144,7 +148,8 @@ class DerivedTable:
         types = {field["name"]: field["type"] for field in lake.schema_of(plain)["fields"]}
         rows = self._protected.applied(plain, types)
         table = self._setup.ready(lake, table, rows, types, outcome)
-        self._write(session, table, rows, keys, now, found.late, outcome)
+        with configured(session, FEW if outcome.how == "keys" else {}):
+            self._write(session, table, rows, keys, now, found.late, outcome)
         if outcome.how in ("first", "whole"):
             self._setup.tell_origins(table, column_origins(plain))
             self._setup.tidy(table, rows, outcome)

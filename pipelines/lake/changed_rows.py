@@ -57,7 +57,7 @@ def steps_between(table: LakeTable, before: int, after: int) -> list[ChangedFile
     java, snapshot = table.java, table.java.snapshot(after)
     while snapshot is not None and int(snapshot.snapshotId()) != before:
         if str(snapshot.operation()) != REPLACE:
-            step = _step(java, snapshot)
+            step = _step(table.jvm, java, snapshot)
             if step is None:
                 return None
             steps.insert(0, step)
@@ -66,9 +66,11 @@ def steps_between(table: LakeTable, before: int, after: int) -> list[ChangedFile
     return None if snapshot is None else [step for step in steps if step.rows]
 
 
-def _step(java: Any, snapshot: Any) -> ChangedFiles | None:
-    kinds = (snapshot.addedDataFiles, snapshot.removedDataFiles, snapshot.addedDeleteFiles)
-    found = [list(_each(files(java.io()))) for files in kinds]
+def _step(jvm: Any, java: Any, snapshot: Any) -> ChangedFiles | None:
+    changes = jvm.org.apache.iceberg.SnapshotChanges.builderFor(java).snapshot(snapshot).build()
+    found = [
+        list(_each(files())) for files in (changes.addedDataFiles, changes.removedDataFiles, changes.addedDeleteFiles)
+    ]
     every = [file for files in found for file in files]
     positions = all(str(file.content().name()) == "POSITION_DELETES" for file in found[2])
     if not positions or not all(str(file.format().name()) == "PARQUET" for file in every):

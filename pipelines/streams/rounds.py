@@ -73,10 +73,12 @@ class Streams:
         # A person may have let letters pass, which one is held for.
         if self._holds.all():
             self._waiting.refresh()
-        for topic in self._tables:
-            if topic not in self._running and self._is_due(topic, now):
-                self._paces[topic].due = now + self._paces[topic].every
-                self._running[topic] = self._pool.submit(self._bring, topic, number)
+        due = [topic for topic in self._tables if topic not in self._running and self._is_due(topic, now)]
+        # Where there are more than threads, those first that are late by the most of their own pace.
+        due.sort(key=lambda topic: (self._paces[topic].due - now) / self._paces[topic].every)
+        for topic in due[: PARALLEL_TABLES - len(self._running)]:
+            self._paces[topic].due = now + self._paces[topic].every
+            self._running[topic] = self._pool.submit(self._bring, topic, number)
         self._await(max(0.05, self._next_due() - time.monotonic()))
         self._publish()
         free = {
@@ -102,6 +104,8 @@ class Streams:
                 self._maintenance.committed(topic)
 
     def _next_due(self) -> float:
+        if len(self._running) >= PARALLEL_TABLES:
+            return time.monotonic() + IDLE_SECONDS
         waiting = (pace.due for topic, pace in self._paces.items() if topic not in self._running)
         return min(min(waiting, default=float("inf")), time.monotonic() + IDLE_SECONDS)
 

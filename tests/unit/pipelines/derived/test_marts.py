@@ -171,6 +171,8 @@ def test_readings_by_the_minute(session: SparkSession) -> None:
         readings=(READINGS, [
             ("a", "press-1", "power", 0.1, at("10:00:00")), ("b", "press-1", "power", 0.2, at("10:00:59.999")),
             ("c", "press-1", "power", 0.9, at("10:00:59.999")), ("d", "press-1", "power", 7.0, at("10:01:00")),
+            # What no decimal holds, a broken device has sent.
+            ("e", "press-1", "power", 1e308, at("10:01:01")),
         ]),
     )  # fmt: skip
     first, second = rows(session, spec)
@@ -178,7 +180,7 @@ def test_readings_by_the_minute(session: SparkSession) -> None:
         "window_start": at("10:00:00"), "equipment_id": "press-1", "sensor": "power", "readings": 3, "least": 0.1,
         "greatest": 0.9, "mean": 0.4, "last": 0.9, "last_read_at": at("10:00:59.999"),
     }  # fmt: skip
-    assert (second["window_start"], second["readings"]) == (at("10:01:00"), 1)
+    assert (second["window_start"], second["readings"], second["mean"]) == (at("10:01:00"), 2, 7.0)
 
 
 def test_each_has_a_contract_with_its_key() -> None:
