@@ -62,7 +62,7 @@ class Defaults(BaseModel):
     schema_changes: SchemaPolicy = SchemaPolicy()
     upkeep: Upkeep = Upkeep()
     alerts: Alerts = Alerts()
-    freshness_seconds: Freshness = 10.0
+    freshness_seconds: Freshness = 5.0
 
 
 NO_STREAMS: Mapping[str, EventSpec] = {}

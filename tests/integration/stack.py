@@ -241,10 +241,6 @@ class Stack:
                 shutil.copytree(source, self.folder / name, ignore=shutil.ignore_patterns("__pycache__"))
             else:
                 shutil.copy(source, self.folder / name)
-        # What a test has `lakehouse wait` wait for is committed at once. The rest needn't be: under a workload, commits
-        # of nine tables a second would be most of what the machine does.
-        defaults = self.folder / "pipelines/specs/defaults.yaml"
-        defaults.write_text(defaults.read_text().replace("freshness_seconds: 10", "freshness_seconds: 5"))
         # Each of them asks of the shop's tables, whatever tests do to these; they are tested by themselves.
         for shipped in load_specs(self.folder / "pipelines/specs").derived:
             (self.folder / f"pipelines/specs/{shipped}.yaml").unlink()

@@ -40,7 +40,7 @@ def test_the_specs_of_this_repository_say_what_holds_without_them(tmp_path: Path
     assert ours.schema_policy("public", "orders") == none.schema_policy("public", "orders") == SchemaPolicy()
     assert ours.upkeep("public", "orders") == none.upkeep("public", "orders") == Upkeep()
     assert ours.alerts("public", "orders") == none.alerts("public", "orders")
-    assert ours.default_freshness == none.default_freshness == 10
+    assert ours.default_freshness == none.default_freshness == 5
 
 
 BROKEN = [
@@ -76,7 +76,7 @@ def test_an_event_stream_has_a_spec_of_its_own_kind(tmp_path: Path) -> None:
     (spec,) = specs.streams.values()
     assert (spec.name, spec.registry_subject) == (("events", "clicks"), "clicks-value")
     assert (specs.freshness("events", "clicks"), specs.upkeep("events", "clicks").files) == (60, 5)
-    assert specs.freshness("events", "others") == 10
+    assert specs.freshness("events", "others") == 5
 
 
 @pytest.mark.parametrize(
