@@ -11,7 +11,7 @@ from tests.integration.stack import DEAD_PROXY, Stack
 
 @pytest.fixture(scope="package")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    folder = tmp_path_factory.mktemp("lakehouse")
+    folder = tmp_path_factory.mktemp("lake house ")
     running = Stack(Path(folder), "process")
     running.proxies = DEAD_PROXY
     # Numbers have other digits there.

@@ -37,7 +37,7 @@ def test_a_mirror_that_was_frozen_has_lost_its_lease_and_begins_anew(stack: Stac
     frozen = stack.processes("mirror")
     for process in frozen:
         process.suspend()
-    wait_until(other.lease.held)
+    wait_until(other.lease.is_held)
     for process in frozen:
         process.resume()
     wait_until(lambda: not any(process.is_running() for process in frozen))
