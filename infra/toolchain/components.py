@@ -219,12 +219,13 @@ COMPONENTS: Mapping[str, Component] = {
         later=True,
     ),
     "flink": _jars("flink", "Flink, which the benchmark measures", _as_they_are),
-    "iceberg-sink": _jars("iceberg-sink", "Iceberg's sink of Connect, which the benchmark measures", _as_they_are),
+    "iceberg-sink": _jars("iceberg-sink", "Iceberg's sink of Connect", _as_they_are),
 }
 OPTIONAL = frozenset({"dev", "faults", "flink", "iceberg-sink"})
 DEFAULT = tuple(name for name, component in COMPONENTS.items() if name not in OPTIONAL and not component.later)
 """What `make up` installs first. `dev` is for `make check` and `make test`, `faults` for `make proxies` and chaos; the
-peers `flink` and `iceberg-sink` are for `make bench`, which installs them itself."""
+peers `flink` and `iceberg-sink` are for `make bench`, which installs them itself, and the latter for the profile
+`connect-sink`."""
 LATER = tuple(name for name, component in COMPONENTS.items() if component.later)
 """What `make up` installs in the background, when the stack is up."""
 IMAGES: Mapping[str, tuple[str, ...]] = {
@@ -233,6 +234,7 @@ IMAGES: Mapping[str, tuple[str, ...]] = {
     "kafka": ("kafka",),
     "schema-registry": ("schema-registry",),
     "connect": ("kafka", "connect", "converter"),
+    "connect-sink": ("kafka", "iceberg-sink"),
     "catalog": ("catalog",),
     "lakehouse": ("python", "project", "spark"),
 }

@@ -61,6 +61,7 @@ GROUPS: tuple[Group, ...] = (
             "KAFKA_CONTROLLER_PORT": "19093",
             "SCHEMA_REGISTRY_PORT": "8081",
             "CONNECT_PORT": "8083",
+            "CONNECT_SINK_PORT": "8084",
             "CATALOG_PORT": "8181",
             "LINEAGE_PORT": "8090",
             "SPARK_UI_PORT": "4040",

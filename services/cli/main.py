@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from pipelines.specs.load import load_specs
 from services.cli import (
     audit,
     capture,
@@ -29,7 +30,9 @@ from services.cli.output import UNUSABLE, expected_errors, fail, print_json, pro
 from services.lineage.settings import LineageAccess
 from services.stack.console import err, out
 from services.stack.endpoints import StackSettings
-from services.stack.position import unheard, wait_until_visible
+from services.stack.lake import called
+from services.stack.offsets import Offsets
+from services.stack.position import unheard, wait_for_streams, wait_until_visible
 from services.stack.readers import ReaderSettings, Role, reader_endpoints
 
 app = typer.Typer(
@@ -119,8 +122,11 @@ Examples:
 
     lakehouse wait --except-held --timeout 30 --json
 
+    lakehouse wait --events --tables events.clicks
+
 A table that is held is told at once, with the reason. The others are waited for; then the exit code is 1, or 0 with
---except-held.
+--except-held. A table that is held is told at once, with the reason. The others are waited for; then the exit code is 1, or 0 with
+--except-held. With --events it waits for event streams instead: for everything that their topics hold at the call.
 """
 
 
@@ -131,6 +137,7 @@ def wait(
         str, typer.Option(metavar="TABLE,…", help="Only for these: `table` or `schema.table`, by commas.")
     ] = "",
     except_held: Annotated[bool, typer.Option("--except-held", help="Do without tables that are held.")] = False,
+    of_events: Annotated[bool, typer.Option("--events", help="Wait for event streams instead.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Wait until the lake has caught up."""
@@ -138,21 +145,46 @@ def wait(
     names = [name for each in tables.split(",") if (name := each.strip())]
     if tables and not names:
         fail("--tables names no table", UNUSABLE, as_json)
+    if of_events:
+        _wait_for_streams(names, timeout, started, as_json)
+        return
     with expected_errors(as_json), progress(not as_json) as on_progress:
         position = wait_until_visible(
             StackSettings.load(), timeout, on_progress, except_held, names, unheard if as_json else _say_held
         )
     seconds = time.monotonic() - started
     if as_json:
-        topics: dict[str, dict[str, int]] = {}
-        for (topic, partition), end in sorted(position.ends.items()):
-            topics.setdefault(topic, {})[str(partition)] = end
-        print_json({"caught_up": True, "lsn": position.log.text, "seconds": round(seconds, 3), "end_offsets": topics,
-                    "held": position.held})  # fmt: skip
+        print_json({"caught_up": True, "lsn": position.log.text, "seconds": round(seconds, 3),
+                    "end_offsets": by_topic(position.ends), "held": position.held})  # fmt: skip
     else:
         but = f", but for {', '.join(sorted(position.held))}" if position.held else ""
         what = ", ".join(names) if names else "everything"
         out.print(f"The lake holds {what} up to {position.log.text}{but} (waited {seconds:.1f} s).")
+
+
+def _wait_for_streams(names: list[str], timeout: float, started: float, as_json: bool) -> None:
+    streams = load_specs().streams
+    chosen = [spec for table, spec in streams.items() if not names or called(table) & set(names)]
+    unknown = [name for name in names if not any(name in called(table) for table in streams)]
+    if unknown:
+        known = ", ".join(sorted(streams)) or "none"
+        fail(f"{', '.join(unknown)} is no event stream (known: {known})", UNUSABLE, as_json)
+    with expected_errors(as_json), progress(not as_json) as on_progress:
+        ends = wait_for_streams(StackSettings.load(), [spec.topic for spec in chosen], timeout, on_progress)
+    seconds = time.monotonic() - started
+    if as_json:
+        print_json({"caught_up": True, "seconds": round(seconds, 3), "end_offsets": by_topic(ends)})
+    else:
+        named = ", ".join(spec.table for spec in chosen)
+        out.print(f"The lake holds everything that the topics of {named} held (waited {seconds:.1f} s).")
+
+
+def by_topic(ends: Offsets) -> dict[str, dict[str, int]]:
+    """Return topic to partition to offset."""
+    topics: dict[str, dict[str, int]] = {}
+    for (topic, partition), end in sorted(ends.items()):
+        topics.setdefault(topic, {})[str(partition)] = end
+    return topics
 
 
 def _say_held(topic: str, why: str) -> None:

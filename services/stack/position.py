@@ -8,7 +8,8 @@ follows), wait for the slot, note how far the topics reach, wait for the mirror,
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_exponential
@@ -82,6 +83,38 @@ def wait_until_visible(
         position = replace(position, ends=ends)
     waiting = _Waiting(settings, position, on_progress, on_held)
     return replace(position, held=waiting.wait(deadline, but_held))
+
+
+def wait_for_streams(
+    settings: StackSettings, topics: Collection[str], timeout: float, on_progress: OnProgress = silent
+) -> Offsets:
+    """Return once everything that these topics of event streams held at the call is visible in the lake: their ends.
+
+    Raises NotCaughtUp after ``timeout`` seconds, or once only streams that are held lack something.
+    """
+    deadline, offsets = Deadline(timeout), kafka(settings)
+    partitions = offsets.partitions_of(topics)
+    ends, starts = offsets.ends(partitions), offsets.starts(partitions)
+
+    def look() -> tuple[dict[str, int], dict[str, str]]:
+        reached, held = offsets.streams_told(topics)
+        lags: dict[str, int] = {}
+        for (topic, _), lag in behind(ends, starts, reached).items():
+            lags[topic] = lags.get(topic, 0) + lag
+        on_progress(Progress("lake", "offsets not yet in the lake", sum(lags.values())))
+        return lags, {topic: why for topic, why in held.items() if topic in lags}
+
+    def can_come() -> bool:
+        lags, held = look()
+        return bool(lags.keys() - {topic for topic, why in held.items() if not why.startswith(RETRIED)})
+
+    with suppress(RetryError):
+        _until(deadline, can_come)
+    lags, held = look()
+    if lags:
+        lines = [f"{t} lacks {lag:,} offsets in the lake" for t, lag in sorted(lags.items()) if t not in held]
+        raise NotCaughtUp(deadline.waited, [*lines, "see `make logs s=streams`"] if lines else [], held)
+    return ends
 
 
 def _topics(settings: StackSettings, wanted: set[str]) -> set[str]:

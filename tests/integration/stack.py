@@ -43,7 +43,8 @@ COPIED = ("Makefile", "docker-compose.yml", "infra", "services", "pipelines", "q
           ".dockerignore", "requirements.in", "requirements.lock", "requirements-dev.lock")  # fmt: skip
 PORTS = (
     "SOURCE_DB", "METADATA_DB", "OBJECT_STORE", "KAFKA", "KAFKA_INTERNAL", "KAFKA_CONTROLLER", "SCHEMA_REGISTRY",
-    "CONNECT", "CATALOG", "LINEAGE", "SPARK_UI", "STREAMS_UI", "SPARK_MASTER", "SPARK_MASTER_UI", "SPARK_WORKER_UI",
+    "CONNECT", "CONNECT_SINK", "CATALOG", "LINEAGE", "SPARK_UI", "STREAMS_UI", "SPARK_MASTER", "SPARK_MASTER_UI",
+    "SPARK_WORKER_UI",
     "FAULTS", "FAULTS_CATALOG", "FAULTS_OBJECT_STORE", "FAULTS_SCHEMA_REGISTRY", "FAULTS_KAFKA", "FAULTS_SOURCE_DB",
 )  # fmt: skip
 # The last of what a JVM prints when it is asked for its threads, and those of a connector's task.

@@ -39,8 +39,9 @@ def test_each_event_is_there_once_also_after_a_kill(streaming: Stack) -> None:
     wait_until(lambda: _listed(stack, tables[0]) is not None)
     stack.make("kill", "s=streams")
     more = stack.run_producers("run", "--rate", str(RATE), "--duration", str(SECONDS), "--seed", "12")
-    for table in tables:
-        wait_until(lambda table=table: _has_all(stack, table))
+    ends = stack.own("wait", "--events", "--tables", ",".join(tables), "--timeout", str(WAIT_SECONDS))["end_offsets"]
+    assert ends.keys() == set(tables)
+    assert all(_has_all(stack, table) for table in tables)
     report = stack.own("verify", "--events", *tables)
     assert report["equal"]
     by_table = {each["table"]: each for each in report["tables"]}
