@@ -1,4 +1,7 @@
-"""Compare derived tables with what their queries give, and print it as JSON: `python -m pipelines.derived TABLE…`."""
+"""Compare derived tables with what their queries give, or compute a range of one once more; what is found as JSON.
+
+`python -m pipelines.derived TABLE…`, `python -m pipelines.derived TABLE --backfill`.
+"""
 
 import argparse
 import json
@@ -7,7 +10,9 @@ import tempfile
 from dataclasses import asdict
 from pathlib import Path
 
+from pipelines.derived.backfill import backfill
 from pipelines.derived.proof import prove
+from pipelines.errors import PipelineError
 from pipelines.log import json_log
 from pipelines.protection.columns import ProtectedColumns
 from pipelines.protection.crypto import keys_for
@@ -20,10 +25,15 @@ from quality.errors import ContractError
 
 
 def main() -> int:
-    """Compare the named tables, or all; 0 whatever is found, 2 where the specs can't be read."""
+    """Compare the named tables, or all, or fill one; 0 whatever is found, 2 where that can't be done."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("tables", nargs="*")
     parser.add_argument("--examples", type=int, default=10)
+    parser.add_argument("--backfill", action="store_true")
+    parser.add_argument("--by")
+    parser.add_argument("--every", type=float, default=86_400)
+    parser.add_argument("--from", dest="start")
+    parser.add_argument("--to", dest="end")
     asked = parser.parse_args()
     # What Spark, Java and the log print goes where errors go.
     told = os.fdopen(os.dup(1), "w")
@@ -45,8 +55,20 @@ def main() -> int:
         spark = start_session(settings, f"proof {settings.source_name}", ui=False)
         spark.sparkContext.setLogLevel("ERROR")
         vault = None if keys is None else Vault.of(spark, keys)
-        proofs = [prove(spark, spec, ProtectedColumns(mine[spec.table], vault), asked.examples) for spec in chosen]
-        json.dump([{**asdict(proof), "equal": proof.equal} for proof in proofs], told)
+        protected = {spec.table: ProtectedColumns(mine[spec.table], vault) for spec in chosen}
+        if asked.backfill:
+            (spec,) = chosen
+            try:
+                for piece in backfill(
+                    spark, spec, protected[spec.table], asked.by, asked.every, asked.start, asked.end
+                ):
+                    print(json.dumps(asdict(piece), default=str), file=told, flush=True)
+            except PipelineError as error:
+                log.error("not_filled", error=str(error))
+                return 2
+        else:
+            proofs = [prove(spark, spec, protected[spec.table], asked.examples) for spec in chosen]
+            json.dump([{**asdict(proof), "equal": proof.equal} for proof in proofs], told)
         told.close()
         spark.stop()
     return 0

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,12 +26,16 @@ _LISTED = 2_000
 
 @dataclass(frozen=True)
 class Keys:
-    """The keys whose rows are computed and compared. None: all."""
+    """The keys whose rows are computed and compared. None: all, or those with a column ``between`` two values."""
 
     rows: pa.Table | None
+    between: tuple[str, Any, Any] | None = None
 
     def of(self, session: SparkSession, frame: DataFrame) -> DataFrame:
         """Return the rows of ``frame`` that have one of the keys."""
+        if self.between is not None:
+            column, start, end = self.between
+            frame = frame.where((F.col(quote(column)) >= F.lit(start)) & (F.col(quote(column)) < F.lit(end)))
         if self.rows is None:
             return frame
         names, listed = self.rows.column_names, 0

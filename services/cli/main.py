@@ -9,6 +9,7 @@ import typer
 from pipelines.specs.load import load_specs
 from services.cli import (
     audit,
+    backfill,
     capture,
     check,
     continuous,
@@ -56,6 +57,7 @@ app.add_typer(resync.app)
 app.add_typer(check.app)
 app.add_typer(docs.app)
 app.add_typer(maintain.app)
+app.add_typer(backfill.app)
 app.add_typer(continuous.app)
 app.add_typer(erase.app)
 app.add_typer(audit.app)
@@ -125,7 +127,6 @@ Examples:
     lakehouse wait --events --tables events.clicks
 
 A table that is held is told at once, with the reason. The others are waited for; then the exit code is 1, or 0 with
---except-held. A table that is held is told at once, with the reason. The others are waited for; then the exit code is 1, or 0 with
 --except-held. With --events it waits for event streams instead: for everything that their topics hold at the call.
 """
 

@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from pipelines.derived import write
+from pipelines.derived.backfill import backfill
 from pipelines.derived.inputs import AwaitsInput, read_origin
 from pipelines.derived.outcome import DerivedOutcome
 from pipelines.derived.table import DerivedTable
@@ -16,6 +17,7 @@ from pipelines.errors import StopPipeline
 from pipelines.lake.catalog import Lake
 from pipelines.lake.properties import LATE_ROWS, TABLE_PROPERTIES
 from pipelines.lake.table import LakeTable
+from pipelines.protection.columns import ProtectedColumns
 from pipelines.specs.derived import DerivedSpec
 
 TOTALS = """SELECT c.name, count(o.id) AS orders, sum(o.amount) AS total
@@ -321,3 +323,27 @@ def test_windows_are_written_once_they_are_final(house: House) -> None:
     outcome = house.bring(derived)
     assert (outcome.how, outcome.inserted, outcome.updated) == ("keys", 2, 0)
     assert minutes(house) == [("a", "10:00", 2, 5), ("a", "10:02", 1, 2), ("b", "10:06", 1, 9)]
+
+
+def test_a_range_is_filled_piece_by_piece_and_what_is_right_stays(house: House) -> None:
+    house.create("readings", READINGS, "PARTITIONED BY (days(at))")
+    spec = windowed(house, "changes")
+    read(house, *(("a", n, f"10:0{n}:00", f"10:0{n}:01") for n in range(6)))
+    house.bring(DerivedTable(spec))
+    right = minutes(house)
+    minute = f"lake.{house.space}.minutes"
+    house.spark.sql(f"UPDATE {minute} SET total = 99 WHERE total IN (1, 4)")
+    house.spark.sql(f"DELETE FROM {minute} WHERE total = 5")
+    at = "2026-03-01T10:0{}:00+00:00"
+    pieces = list(backfill(house.session, spec, ProtectedColumns(), every=120, start=at.format(0), end=at.format(4)))
+    assert [(piece.by, piece.written.updated) for piece in pieces] == [("minute", 1), ("minute", 0)]
+    assert [total for *_, total in minutes(house)] == [0, 1, 2, 3, 99]
+    pieces = list(backfill(house.session, spec, ProtectedColumns(), every=3600))
+    assert [(piece.written.inserted, piece.written.updated) for piece in pieces] == [(1, 1)]
+    assert minutes(house) == right
+    # Whoever keeps the table goes on from where it was.
+    read(house, ("a", 7, "10:05:30", "10:05:31"))
+    outcome = house.bring(DerivedTable(spec))
+    assert (outcome.how, outcome.keys) == ("keys", 1)
+    with pytest.raises(StopPipeline, match="by sensor: of its key these can: minute"):
+        list(backfill(house.session, spec, ProtectedColumns(), by="sensor"))
