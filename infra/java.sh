@@ -20,7 +20,7 @@ quick_compiler=-XX:TieredStopAtLevel=1
 render() {
   local text
   text=$(<"$1")
-  while [[ $text =~ \$\{([A-Za-z_]+)\} ]]; do
+  while [[ $text =~ \$\{([A-Za-z_][A-Za-z0-9_]*)\} ]]; do
     text=${text//"${BASH_REMATCH[0]}"/"${!BASH_REMATCH[1]}"}
   done
   printf '%s\n' "$text"

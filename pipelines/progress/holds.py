@@ -19,7 +19,7 @@ FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 2.0, 60.0
 # In a state directory: what a process holds, by topic or table, and why, as JSON.
 HELD = "held.json"
 # What is told of a hold begins with one of these, where it isn't one that a person must mend.
-RETRIED, GIVEN_UP = "tried again soon: ", "given up: "
+RETRIED, GIVEN_UP, AWAITS = "tried again soon: ", "given up: ", "waits: "
 
 
 class Outlook(Enum):

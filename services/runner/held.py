@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from pipelines.progress.holds import GIVEN_UP, HELD
+from pipelines.progress.holds import AWAITS, GIVEN_UP, HELD
 from services.runner.report import labelled
 
 if TYPE_CHECKING:
@@ -43,12 +43,15 @@ def as_json(held: dict[str, str] | str | None) -> dict[str, Any] | None:
 
 def is_healthy(held: dict[str, str] | str | None) -> bool:
     """Say whether no table waits for a person. What can't be told is not held against the stack."""
-    return not isinstance(held, dict) or all(why.startswith(GIVEN_UP) for why in held.values())
+    return not isinstance(held, dict) or all(why.startswith((GIVEN_UP, AWAITS)) for why in held.values())
 
 
 def table(held: dict[str, str] | str) -> Table:
     """Return the report as rows of a name and a text."""
     if isinstance(held, str):
         return labelled([("mirror", f"not known: {held}")])
-    first = f"{len(held)} tables are held; see {HELD_PAGE}" if held else "no table is held"
-    return labelled([("mirror", first), *(("  held", f"{topic}: {why}") for topic, why in sorted(held.items()))])
+    waiting = {name: why for name, why in held.items() if why.startswith(AWAITS)}
+    amiss = {name: why for name, why in held.items() if name not in waiting}
+    first = f"{len(amiss)} tables are held; see {HELD_PAGE}" if amiss else "no table is held"
+    lines = [("  held", f"{topic}: {why}") for topic, why in sorted(amiss.items())]
+    return labelled([("mirror", first), *lines, *(("  waits", why.removeprefix(AWAITS)) for why in waiting.values())])
