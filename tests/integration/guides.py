@@ -13,7 +13,10 @@ ANYTHING, DONE = "…", "== step done"
 PREPARED = """
 exec 2>&1
 export PYTHONPATH="$PWD" GIT_CEILING_DIRECTORIES="${PWD%/*}"
-make() { command make --assume-old=setup "$@"; }
+make() {
+  if [ "$1" = up ]; then shift; .lakehouse/toolchain/venv/bin/python -m services.runner up "${@#s=}"
+  else command make --assume-old=setup "$@"; fi
+}
 """
 
 
