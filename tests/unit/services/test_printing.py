@@ -26,6 +26,7 @@ from services.checker.record import CheckResult, CheckRun
 from services.cli import (
     advise,
     audit,
+    backfill,
     check,
     continuous,
     contract,
@@ -277,6 +278,15 @@ CASES = [
     Case("lakehouse verify", "--continuous", lambda: continuous._print(states(), {TABLE: EXPLAINED}),
          (TABLE, "4,567 open dead letters",
           "12A/FFB3C4D8", "2026-05-01 12:34:56", str(SNAPSHOT), "4711 differs", REASON, "public.orders")),
+    Case("lakehouse verify", "--derived", lambda: verify.print_derived([
+        {"table": f"marts.{LONG}", "snapshot": SNAPSHOT, "rows": 98_765_432, "missing": 12_345, "extra": 6_789,
+         "differing": 4_321, "problem": REASON, "equal": False, "examples": [
+             {"kind": "differs", "key": {COLUMN: 4711}, "values": {COLUMN: {"computed": "12.5", "table": None}}}]}]),
+         (f"marts.{LONG}", str(SNAPSHOT), "98,765,432", "12,345", "6,789", "4,321", REASON, "4711", "12.5")),
+    Case("lakehouse backfill", "", lambda: backfill._print(f"marts.{LONG}", [
+        {"by": COLUMN, "start": "2026-05-01 12:34:56+00:00", "end": "2026-05-02 12:34:56+00:00",
+         "written": {"inserted": 1_234_567, "updated": 98_765, "deleted": 4_321}}]),
+         (f"marts.{LONG}", "2026-05-01 12:34:56", "1,234,567", "98,765", "4,321", "1 pieces")),
     Case("lakehouse heal", "", lambda: out.print(f"{TABLE}: {REASON}"), (TABLE, REASON)),
     Case("lakehouse table list", "", lambda: tables._print(facts(), HELD), (*FACTS_VALUES, f"held: {TOPIC}", REASON)),
     Case("lakehouse table show", "", lambda: show._print(DESCRIBED, facts()[0], SNAPSHOTS, PROMISE, {"mail": "hash"}),
