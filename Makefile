@@ -30,7 +30,7 @@ help: ## This list
 up: ## Install what is missing, start everything, wait until healthy (PROFILES=workload adds the shop's traffic)
 	@$(TOOLCHAIN) preflight --runner $(CHOSEN)
 	@$(TOOLCHAIN) env
-	@$(if $(filter process,$(CHOSEN)),$(if $(findstring connect-sink,$(PROFILES)),$(TOOLCHAIN) install iceberg-sink))
+	@$(if $(filter process,$(CHOSEN)),$(if $(findstring connect-sink,$(PROFILES) $(s)),$(TOOLCHAIN) install iceberg-sink))
 	@$(TOOLCHAIN) install $(COMPONENTS) --then $(RUNNER_CMD) up $(s)
 	@$(if $(filter process,$(CHOSEN)),$(TOOLCHAIN) later)
 

@@ -35,6 +35,11 @@ Facets = dict[str, DatasetFacet]
 IDENTITY = Transformation("DIRECT", "IDENTITY")
 
 
+def masked(how: str) -> Transformation:
+    """Return how a column is made of another one whose values it hides."""
+    return Transformation("DIRECT", "TRANSFORMATION", how, masking=True)
+
+
 def schema(columns: Iterable[tuple[str, str | None, str | None]]) -> Facets:
     """Return the facet of columns: name, type, description."""
     fields = [SchemaDatasetFacetFields(name=n, type=t, description=d) for n, t, d in columns]
@@ -48,11 +53,7 @@ def version(text: str) -> Facets:
 
 def column_lineage(source: Name, columns: Mapping[str, tuple[str, Transformation]]) -> Facets:
     """Return column to the one of ``source`` that it is made of, and how."""
-    fields = {
-        column: Fields([InputField(source.namespace, source.name, origin, [how])])
-        for column, (origin, how) in columns.items()
-    }
-    return {"columnLineage": ColumnLineageDatasetFacet(fields)}
+    return many_column_lineage({column: [(source, origin, how)] for column, (origin, how) in columns.items()})
 
 
 def many_column_lineage(columns: Mapping[str, Iterable[tuple[Name, str, Transformation]]]) -> Facets:

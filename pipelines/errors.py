@@ -44,6 +44,17 @@ class UnknownSchema(PipelineError):
     """The registry answers, and has no schema of this id."""
 
 
+class AwaitsInput(StopPipeline):
+    """The lake hasn't got a table yet that another one is made of. It goes on once it has."""
+
+    may_pass = True
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error's message: of what Spark and Java say, the one that tells what is wrong."""
+    return f"{error}".strip().splitlines()[0]
+
+
 def one_line(error: BaseException) -> str:
     """Return what to tell of an error that nobody foresaw, in one line.
 

@@ -17,6 +17,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from pipelines.changes.topic_batch import TopicBatch
+from pipelines.errors import first_line
 from pipelines.schema.columns import TableShape
 from pipelines.schema.lake_types import printed
 from pipelines.sources.base.change_rows import BROKEN, CREATES, FOUND_BROKEN
@@ -100,7 +101,7 @@ class Enforcement:
             try:
                 batch.session.sql(f"SELECT {_broken(promise)} FROM {_flat(columns, view)}")
             except AnalysisException as error:
-                batch.outcome.not_enforced[promise.name] = f"{error}".strip().splitlines()[0]
+                batch.outcome.not_enforced[promise.name] = first_line(error)
             else:
                 yield promise
 

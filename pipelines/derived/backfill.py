@@ -13,14 +13,16 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, DateType, IntegerType, LongType, ShortType, TimestampType
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
-from pipelines.derived.compare import Keys, computed, differing
-from pipelines.derived.inputs import definition, look_up, read_origin, show
-from pipelines.derived.windows import WindowRules
+from pipelines.derived.anew import computed_anew
+from pipelines.derived.compare import Keys, differing
+from pipelines.derived.inputs import Origin, definition, look_up, origin_of
 from pipelines.derived.write import Written, write
 from pipelines.errors import StopPipeline
 from pipelines.lake.catalog import Lake
 from pipelines.lake.row_delta import Moved
+from pipelines.lake.table import LakeTable
 from pipelines.ledger.entries import PIPELINE
 from pipelines.protection.columns import ProtectedColumns
 from pipelines.specs.derived import DerivedSpec
@@ -51,60 +53,56 @@ def backfill(
     Raises StopPipeline.
     """
     own = session.newSession()
-    column = _column(_rows(own, spec, protected), spec, by)
+    rows = _Known.of(own, spec).rows(own, spec, protected)
+    column = _column(rows, spec, by)
     if column is None:
-        yield Piece(None, None, None, _write(own, spec, protected, None, None, None))
+        yield Piece(None, None, None, _write(own, spec, protected, Keys(None)))
         return
-    kind = _rows(own, spec, protected).schema[column].dataType
-    least, most = _bounds(_rows(own, spec, protected), column)
+    kind = rows.schema[column].dataType
+    least, most = _bounds(rows, column)
     at, last = _value(start, kind) if start else least, _value(end, kind) if end else _after(most, kind)
     while at is not None and last is not None and at < last:
         following = min(_step(at, every, kind), last)
-        yield Piece(column, at, following, _write(own, spec, protected, column, at, following))
+        yield Piece(column, at, following, _write(own, spec, protected, Keys(None, (column, at, following))))
         at = following
 
 
-def _rows(session: SparkSession, spec: DerivedSpec, protected: ProtectedColumns) -> DataFrame:
-    """Return all that the query gives of the snapshots of which the table is."""
-    lake = Lake(session)
-    table = lake.table(*spec.name)
-    origin = None if table is None else read_origin(table.summaries())
-    if origin is None or origin.definition != definition(spec):
-        raise StopPipeline(
-            f"{spec.table} isn't of the definition that its spec has: the streams compute all of it first (`make up"
-            " PROFILES=events`)"
-        )
-    inputs, only = look_up(lake, spec), {}
-    if spec.window is not None:
-        windows = WindowRules.of(spec.window, inputs[spec.window.input].column_types)
-        show(session, inputs, origin.snapshots, {})
-        only[spec.window.input] = windows.counted(windows.watermark(session, quote(spec.window.input)))
-    show(session, inputs, origin.snapshots, only)
-    plain = computed(session, spec)
-    return protected.applied(plain, {field["name"]: field["type"] for field in lake.schema_of(plain)["fields"]})
+@dataclass(frozen=True)
+class _Known:
+    """The table as it is now, and of which snapshots it says that it is."""
 
+    lake: Lake
+    table: LakeTable
+    origin: Origin
 
-def _write(
-    session: SparkSession, spec: DerivedSpec, protected: ProtectedColumns, column: str | None, start: Any, end: Any
-) -> Written:
-    """Write what differs of a piece. Raises Moved where the table changes all the time."""
-    for attempt in range(TRIES):
+    @classmethod
+    def of(cls, session: SparkSession, spec: DerivedSpec) -> "_Known":
+        """Look the table up. Raises StopPipeline where it isn't what its spec asks for."""
         lake = Lake(session)
         table = lake.table(*spec.name)
-        origin = None if table is None else read_origin(table.summaries())
-        assert table is not None
-        assert origin is not None
-        rows = _rows(session, spec, protected)
-        keys = Keys(None) if column is None else Keys(None, (column, start, end))
-        try:
-            return write(
-                session, spec, table, differing(session, spec, rows, table, keys),
-                {PIPELINE: "backfill", **origin.summary()},
-            )  # fmt: skip
-        except Moved:
-            if attempt == TRIES - 1:
-                raise
-    raise AssertionError
+        origin = origin_of(table)
+        if table is None or origin is None or origin.definition != definition(spec):
+            raise StopPipeline(
+                f"{spec.table} isn't of the definition that its spec has: the streams compute all of it first (`make up"
+                " PROFILES=events`)"
+            )
+        return cls(lake, table, origin)
+
+    def rows(self, session: SparkSession, spec: DerivedSpec, protected: ProtectedColumns) -> DataFrame:
+        """Return all that the query gives of these snapshots."""
+        return computed_anew(session, spec, look_up(self.lake, spec), self.origin, protected).rows
+
+
+def _write(session: SparkSession, spec: DerivedSpec, protected: ProtectedColumns, keys: Keys) -> Written:
+    """Write what differs of a piece. Raises Moved where the table changes all the time."""
+    again = Retrying(retry=retry_if_exception_type(Moved), stop=stop_after_attempt(TRIES), reraise=True)
+    return again(_write_once, session, spec, protected, keys)
+
+
+def _write_once(session: SparkSession, spec: DerivedSpec, protected: ProtectedColumns, keys: Keys) -> Written:
+    known = _Known.of(session, spec)
+    different = differing(session, spec, known.rows(session, spec, protected), known.table, keys)
+    return write(session, spec, known.table, different, {PIPELINE: "backfill", **known.origin.summary()})
 
 
 def _column(rows: DataFrame, spec: DerivedSpec, by: str | None) -> str | None:

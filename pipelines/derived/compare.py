@@ -11,8 +11,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import MapType
 
-from pipelines.errors import StopPipeline
+from pipelines.errors import StopPipeline, first_line
+from pipelines.lake.catalog import Lake
 from pipelines.lake.table import LakeTable
+from pipelines.protection.columns import ProtectedColumns
 from pipelines.specs.derived import DerivedSpec
 from pipelines.sql import quote
 
@@ -51,13 +53,29 @@ class Keys:
         return frame.join(F.broadcast(keys), same, "left_semi")
 
 
-def computed(session: SparkSession, spec: DerivedSpec) -> DataFrame:
+@dataclass(frozen=True)
+class Computed:
+    """What a query gives. ``plain``: before its values are protected; ``types``: Iceberg's of its columns then."""
+
+    rows: DataFrame
+    plain: DataFrame
+    types: dict[str, Any]
+
+
+def computed(session: SparkSession, spec: DerivedSpec, protected: ProtectedColumns) -> Computed:
     """Return what the query gives of the inputs that the session shows. Raises StopPipeline."""
+    plain = queried(session, spec)
+    types = {field["name"]: field["type"] for field in Lake(session).schema_of(plain)["fields"]}
+    return Computed(protected.applied(plain, types), plain, types)
+
+
+def queried(session: SparkSession, spec: DerivedSpec) -> DataFrame:
+    """Return the same as it is before its values are protected. Raises StopPipeline."""
     try:
         frame = session.sql(spec.sql)
     except (AnalysisException, ParseException) as error:
         raise StopPipeline(
-            f"{spec.table}: its query can't be run: {_first_line(error)} Mend sql in its spec, or what it is made of;"
+            f"{spec.table}: its query can't be run: {first_line(error)} Mend sql in its spec, or what it is made of;"
             " it is tried again by itself."
         ) from error
     names = frame.columns
@@ -134,7 +152,3 @@ def _stored(
     version = f" VERSION AS OF {table.snapshot_id}" if pinned else ""
     rows = session.sql(f"SELECT *, _file AS {FILE}, _pos AS {PLACE} FROM {table.sql_name}{version}")
     return rows.select(*(quote(name) for name in columns), FILE, PLACE)
-
-
-def _first_line(error: BaseException) -> str:
-    return f"{error}".strip().splitlines()[0]

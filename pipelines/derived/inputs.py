@@ -2,23 +2,16 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 from pyspark.sql import SparkSession
 
-from pipelines.errors import StopPipeline
+from pipelines.errors import AwaitsInput
 from pipelines.lake.catalog import Lake
 from pipelines.lake.properties import DEFINITION, DERIVED_FROM
 from pipelines.lake.table import LakeTable
 from pipelines.specs.derived import DerivedSpec
-
-
-class AwaitsInput(StopPipeline):
-    """The lake hasn't got a table yet that a derived one is made of. It goes on once it has."""
-
-    may_pass: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)
@@ -51,9 +44,9 @@ class Origin:
         return {DEFINITION: self.definition, DERIVED_FROM: json.dumps(told)}
 
 
-def read_origin(summaries: Iterable[Mapping[str, str]]) -> Origin | None:
-    """Return what the newest commit says that says it; None: there is none. ``summaries``: newest first."""
-    for summary in summaries:
+def origin_of(table: LakeTable | None) -> Origin | None:
+    """Return what the table's newest commit says that says it; None: there is none, or no table."""
+    for summary in table.summaries() if table is not None else ():
         if DERIVED_FROM in summary:
             told = json.loads(summary[DERIVED_FROM])
             return Origin(summary[DEFINITION], {alias: Snapshot(*entry) for alias, entry in told.items()})

@@ -1,15 +1,15 @@
 """Compute a derived table once more, of the snapshots that its newest commit names, and compare."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from pipelines.derived.compare import ACTION, DELETE, FILE, INSERT, PLACE, TIMES, Keys, computed, differing
-from pipelines.derived.inputs import AwaitsInput, Origin, definition, look_up, read_origin, show
-from pipelines.derived.windows import WindowRules
+from pipelines.derived.anew import computed_anew
+from pipelines.derived.compare import ACTION, DELETE, FILE, INSERT, PLACE, TIMES, Keys, differing
+from pipelines.derived.inputs import Origin, definition, look_up, origin_of
 from pipelines.errors import StopPipeline
 from pipelines.lake.arrow_schema import for_spark
 from pipelines.lake.catalog import Lake
@@ -48,7 +48,7 @@ def prove(session: SparkSession, spec: DerivedSpec, protected: ProtectedColumns,
     """Compare one derived table with what its query gives. Up to so many ``examples`` have their values."""
     lake, own = Lake(session), session.newSession()
     table = lake.table(*spec.name)
-    origin = None if table is None else read_origin(table.summaries())
+    origin = origin_of(table)
     if table is None or origin is None:
         return DerivedProof(
             spec.table, problem="it wasn't computed yet: do the streams run (`make up PROFILES=events`)?"
@@ -61,19 +61,10 @@ def prove(session: SparkSession, spec: DerivedSpec, protected: ProtectedColumns,
         inputs = look_up(lake, spec)
         problem = _problem(spec, inputs, origin)
         if problem is not None:
-            return DerivedProof(spec.table, table.snapshot_id, told, problem=problem)
-        only: dict[str, str] = {}
-        if spec.window is not None:
-            windows = WindowRules.of(spec.window, inputs[spec.window.input].column_types)
-            show(own, inputs, origin.snapshots, {})
-            only[spec.window.input] = windows.counted(windows.watermark(own, quote(spec.window.input)))
-        show(own, inputs, origin.snapshots, only)
-        plain = computed(own, spec)
-        types = {each["name"]: each["type"] for each in lake.schema_of(plain)["fields"]}
-        rows = protected.applied(plain, types)
-        return _compared(own, spec, table, rows, known, examples)
-    except (AwaitsInput, StopPipeline) as error:
-        return DerivedProof(spec.table, table.snapshot_id, told, problem=str(error))
+            return replace(known, problem=problem)
+        return _compared(own, spec, table, computed_anew(own, spec, inputs, origin, protected).rows, known, examples)
+    except StopPipeline as error:
+        return replace(known, problem=str(error))
 
 
 def _problem(spec: DerivedSpec, inputs: Mapping[str, LakeTable], origin: Origin) -> str | None:
@@ -101,10 +92,10 @@ def _compared(
     finally:
         different.unpersist()
     number = _pinned(session, table).count()
-    return DerivedProof(
-        known.table, known.snapshot, known.inputs, number, counts.get(INSERT, 0), counts.get(DELETE, 0),
-        sum(counts.values()) - counts.get(INSERT, 0) - counts.get(DELETE, 0),
-        [_example(session, spec, table, row) for row in shown],
+    missing, extra = counts.get(INSERT, 0), counts.get(DELETE, 0)
+    return replace(
+        known, rows=number, missing=missing, extra=extra, differing=sum(counts.values()) - missing - extra,
+        examples=[_example(session, spec, table, row) for row in shown],
     )  # fmt: skip
 
 

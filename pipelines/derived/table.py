@@ -18,13 +18,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from pipelines.derived.affected import Affected, Whole, affected, moved
 from pipelines.derived.announce import Announcer
-from pipelines.derived.compare import Keys, computed, differing
-from pipelines.derived.inputs import Origin, Snapshot, definition, look_up, read_origin, show
+from pipelines.derived.compare import Keys, computed, differing, queried
+from pipelines.derived.inputs import Origin, Snapshot, definition, look_up, origin_of, show
 from pipelines.derived.outcome import DerivedOutcome
 from pipelines.derived.setup import DerivedSetup
 from pipelines.derived.windows import WindowRules
 from pipelines.derived.write import write
-from pipelines.errors import JavaRaised, RetryBatch, StopPipeline
+from pipelines.errors import JavaRaised, RetryBatch, StopPipeline, first_line
 from pipelines.lake.catalog import Lake
 from pipelines.lake.properties import LATE_ROWS
 from pipelines.lake.row_delta import Moved
@@ -56,7 +56,7 @@ class DerivedUpkeep:
         """Say once more of which snapshots the table is, before the snapshots expire that say so."""
         del reached, batch
         assert self.table is not None
-        origin = read_origin(self.table.summaries())
+        origin = origin_of(self.table)
         if origin is not None:
             self.table.commit_nothing({PIPELINE: PIPELINE_NAME, **origin.summary()}, tidy=balanced)
 
@@ -114,7 +114,7 @@ class DerivedTable:
             raise RetryBatch(str(error)) from error
         except (AnalysisException, ParseException) as error:
             self._reached = None
-            raise StopPipeline(f"{self.spec.table}: a query of its spec can't be run: {_first_line(error)}") from error
+            raise StopPipeline(f"{self.spec.table}: a query of its spec can't be run: {first_line(error)}") from error
         except BaseException:
             # The commit may have been done all the same: the table tells.
             self._reached = None
@@ -127,7 +127,7 @@ class DerivedTable:
         known = self._known(table)
         if known == now:
             return table
-        windows = self._windows(inputs)
+        windows = WindowRules.of(self.spec, inputs)
         final = windows is not None and windows.window.emit == "final"
         marks: tuple[int | None, int | None] = (None, None)
         if windows is not None and final:
@@ -144,27 +144,21 @@ class DerivedTable:
         if windows is not None and keys.rows is not None:
             only[windows.window.input] += f" AND {windows.near(keys.rows)}"
         show(session, inputs, now.snapshots, only)
-        plain = computed(session, self.spec)
-        types = {field["name"]: field["type"] for field in lake.schema_of(plain)["fields"]}
-        rows = self._protected.applied(plain, types)
-        table = self._setup.ready(lake, table, rows, types, outcome)
+        made = computed(session, self.spec, self._protected)
+        table = self._setup.ready(lake, table, made, outcome)
         with configured(session, FEW if outcome.how == "keys" else {}):
-            self._write(session, table, rows, keys, now, found.late, outcome)
+            self._write(session, table, made.rows, keys, now, found.late, outcome)
         if outcome.how in ("first", "whole"):
-            self._setup.tell_origins(table, column_origins(plain))
-            self._setup.tidy(table, rows, outcome)
+            self._setup.tell_origins(table, column_origins(made.plain))
+            self._setup.tidy(table, made, outcome)
         return table
 
     def _known(self, table: LakeTable | None) -> Origin | None:
         """Return of which snapshots the table is."""
-        said = None if table is None else read_origin(table.summaries())
+        said = origin_of(table)
         if self._reached is None or said != self._said:
             self._reached = self._said = said
         return self._reached
-
-    def _windows(self, inputs: Mapping[str, LakeTable]) -> WindowRules | None:
-        window = self.spec.window
-        return None if window is None else WindowRules.of(window, inputs[window.input].column_types)
 
     def _watermarks(
         self, session: SparkSession, windows: WindowRules, inputs: Mapping[str, LakeTable], known: Origin | None,
@@ -211,7 +205,7 @@ class DerivedTable:
         schemas = {alias: (each.uuid, each.schema) for alias, each in now.snapshots.items()}
         if self._read is None or self._read[0] != schemas:
             show(session, inputs, now.snapshots, {})
-            self._read = (schemas, columns_read(computed(session, self.spec)))
+            self._read = (schemas, columns_read(queried(session, self.spec)))
         return self._read[1]
 
     def _write(
@@ -243,7 +237,3 @@ class DerivedTable:
 def _summary(now: Origin, late: int) -> dict[str, str]:
     more = {LATE_ROWS: str(late)} if late else {}
     return {PIPELINE: PIPELINE_NAME, **now.summary(), **more}
-
-
-def _first_line(error: BaseException) -> str:
-    return f"{error}".strip().splitlines()[0]

@@ -4,7 +4,7 @@ Whether a row came in time is told by when it happened and when Kafka got it, ne
 snapshots always give the same windows, however often the process was restarted on the way.
 """
 
-from collections.abc import Collection
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,8 @@ import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from pipelines.errors import StopPipeline
-from pipelines.specs.derived import Window
+from pipelines.lake.table import LakeTable
+from pipelines.specs.derived import DerivedSpec, Window
 from pipelines.sql import quote
 
 # Technical columns that say when a row came, of streams and of mirrored tables.
@@ -28,8 +29,12 @@ class WindowRules:
     arrived: str
 
     @classmethod
-    def of(cls, window: Window, columns: Collection[str]) -> "WindowRules":
-        """Return those of an input with these columns. Raises StopPipeline."""
+    def of(cls, spec: DerivedSpec, inputs: Mapping[str, LakeTable]) -> "WindowRules | None":
+        """Return those of a table that is made of these inputs; None: it has no windows. Raises StopPipeline."""
+        window = spec.window
+        if window is None:
+            return None
+        columns = inputs[window.input].column_types
         arrived = next((name for name in ARRIVED if name in columns), None)
         if arrived is None or window.time not in columns:
             lacking = window.time if window.time not in columns else " or ".join(ARRIVED)

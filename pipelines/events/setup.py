@@ -8,13 +8,11 @@ from pipelines.events.evolve import check_columns, create_table, differences, fo
 from pipelines.events.outcome import StreamOutcome
 from pipelines.events.plan import OFFSET
 from pipelines.events.schemas import StreamSchemas
-from pipelines.evolve.describe import Description
+from pipelines.evolve.arrange import Arrangement
 from pipelines.kafka.ranges import Ranges, non_empty
 from pipelines.kafka.topic_reader import TopicReader
 from pipelines.kafka.wire import HEADER_BYTES
 from pipelines.lake.catalog import Lake
-from pipelines.lake.clock import check_clock
-from pipelines.lake.partitioning import LayoutError, apply_layout
 from pipelines.lake.table import LakeTable
 from pipelines.ledger.table_ledger import TableLedger
 from pipelines.protection.columns import ProtectedColumns
@@ -30,8 +28,7 @@ class StreamSetup:
         protected: ProtectedColumns, contract: Contract | None,
     ) -> None:  # fmt: skip
         self._spec, self._records, self._schemas, self._ledger = spec, records, schemas, ledger
-        self._protected, self._description = protected, Description(contract)
-        self._laid_out: tuple[str, int] | None = None
+        self._protected, self._arrangement = protected, Arrangement(spec.layout, contract)
 
     def first_schema(self, ranges: Ranges) -> None:
         """Meet the schemas that the first records name. Raises StopPipeline where there are none."""
@@ -57,14 +54,9 @@ class StreamSetup:
             check_columns(self._spec, shape)
             self._protected.check(shape.columns, (OFFSET,))
             self._evolve(table, schema, outcome)
-        check_clock(table)
-        if self._laid_out != table.identity:
-            try:
-                outcome.changes += apply_layout(table, self._spec.layout)
-            except LayoutError as error:
-                outcome.layout_refused = str(error)
-            self._laid_out = table.identity
-        outcome.changes += [f"described {name}" for name in self._description.write(table)]
+        arranged = self._arrangement.apply(table)
+        outcome.changes += arranged.changes
+        outcome.layout_refused = arranged.refused
         return table
 
     def _evolve(self, table: LakeTable, schema: StreamSchema, outcome: StreamOutcome) -> None:

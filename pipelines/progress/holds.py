@@ -13,7 +13,7 @@ from enum import Enum
 from math import inf
 from threading import Lock
 
-from pipelines.errors import StopPipeline, one_line
+from pipelines.errors import AwaitsInput, StopPipeline, one_line
 
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 2.0, 60.0
 # In a state directory: what a process holds, by topic or table, and why, as JSON.
@@ -27,6 +27,7 @@ class Outlook(Enum):
 
     MENDED = "a person must mend what holds it"
     PASSING = "it may pass by itself"
+    AWAITING = "the lake hasn't got yet what it is made of"
     GIVEN_UP = "a person has given up what it lacks"
     GONE = "the source has no such table any more"
     LEFT_OUT = "it can't be mirrored under its name, or that of a column, and is left out by now"
@@ -52,7 +53,9 @@ class Hold:
         """The reason as others are told it; nothing of a table that is gone, or that capture names as left out."""
         if self.outlook in (Outlook.GONE, Outlook.LEFT_OUT):
             return ""
-        return {Outlook.PASSING: RETRIED, Outlook.GIVEN_UP: GIVEN_UP}.get(self.outlook, "") + self.reason
+        return {Outlook.PASSING: RETRIED, Outlook.AWAITING: AWAITS, Outlook.GIVEN_UP: GIVEN_UP}.get(
+            self.outlook, ""
+        ) + self.reason
 
 
 class Holds:
@@ -75,7 +78,8 @@ class Holds:
             before = self._held.get(topic)
             again = FIRST_PAUSE_SECONDS if before is None else min(2 * before.pause, LONGEST_PAUSE_SECONDS)
             seldom = isinstance(error, StopPipeline) and not error.may_pass
-            outlook = let_go or (Outlook.MENDED if seldom else Outlook.PASSING)
+            passing = Outlook.AWAITING if isinstance(error, AwaitsInput) else Outlook.PASSING
+            outlook = let_go or (Outlook.MENDED if seldom else passing)
             pause = LONGEST_PAUSE_SECONDS if seldom else again
             until = inf if let_go else self._clock() + pause
             self._held[topic] = Hold(reason, dict(positions), outlook, pause, until)

@@ -3,13 +3,15 @@
 from pyspark.errors import IllegalArgumentException, ParseException
 from pyspark.sql import SparkSession
 
+from pipelines.errors import first_line
+
 
 def wrong_expression(spark: SparkSession, text: str) -> str | None:
     """Return why a text isn't an expression of Spark's SQL; None: it is one."""
     try:
         spark._jsparkSession.sessionState().sqlParser().parseExpression(text)
     except ParseException as error:
-        return f"{error}".strip().splitlines()[0]
+        return first_line(error)
     return None
 
 
@@ -20,5 +22,5 @@ def wrong_pattern(spark: SparkSession, pattern: str) -> str | None:
     try:
         java.java.util.regex.Pattern.compile(pattern)
     except IllegalArgumentException as error:
-        return f"{error}".splitlines()[0]
+        return first_line(error)
     return None

@@ -17,14 +17,13 @@ from pyspark.sql import SparkSession
 from structlog.stdlib import BoundLogger
 
 from pipelines.dead_letters.waiting import WaitingKeys
-from pipelines.derived.inputs import AwaitsInput
 from pipelines.derived.outcome import DerivedOutcome
 from pipelines.derived.table import DerivedTable
 from pipelines.errors import PipelineError
 from pipelines.events.outcome import StreamOutcome
 from pipelines.events.table import StreamTable
 from pipelines.maintenance.rounds import Maintenance
-from pipelines.progress.holds import AWAITS, HELD, Holds
+from pipelines.progress.holds import HELD, Holds
 from pipelines.progress.publish import METADATA_CHARACTERS, ProgressPublisher
 from pipelines.spark.sessions import Sessions
 from pipelines.specs.load import Specs
@@ -59,8 +58,6 @@ class Streams:
         self._tables, self._publisher, self._stop, self._log = tables, publisher, stop, log
         self._jvm_lives, self._holds = jvm_lives, Holds()
         self._told: dict[str, str] | None = None
-        # Those held that only wait for a table that they are made of.
-        self._awaiting: set[str] = set()
         self._sessions = Sessions(spark, PARALLEL_TABLES)
         self._pool = ThreadPoolExecutor(PARALLEL_TABLES, thread_name_prefix="stream")
         self._running: dict[str, Future[bool]] = {}
@@ -136,7 +133,6 @@ class Streams:
 
     def _hold(self, topic: str, error: Exception) -> None:
         table = self._tables[topic]
-        (self._awaiting.add if isinstance(error, AwaitsInput) else self._awaiting.discard)(topic)
         if self._holds.put(topic, error, table.positions):
             details = {} if isinstance(error, PipelineError) else {"exc_info": error}
             self._log.error("table_held", topic=topic, reason=self._holds.all()[topic].reason, **details)
@@ -169,7 +165,7 @@ class Streams:
 
     def _publish(self) -> None:
         holds = self._holds.all()
-        self._tell_held({t: AWAITS + h.reason if t in self._awaiting else h.told for t, h in holds.items() if h.told})
+        self._tell_held({topic: hold.told for topic, hold in holds.items() if hold.told})
         self._publisher.publish(
             {
                 (topic, partition): (offset, holds[topic].told[:METADATA_CHARACTERS] if topic in holds else "")

@@ -207,17 +207,9 @@ class Past:
                 )
             )
             if status not in ("placed", "cancelled"):
-                payments.append(
-                    (
-                        values.uuid(random),
-                        order,
-                        "captured",
-                        total,
-                        random.randbytes(32),
-                        values.answer(random, customer),
-                        placed,
-                    )
-                )
+                paid = values.uuid(random)
+                answered = (random.randbytes(32), values.answer(random, customer))
+                payments.append((paid, order, "captured", total, *answered, placed))
         return orders, items, payments
 
     def _subscriptions(self, ids: range) -> Iterator[Row]:

@@ -88,14 +88,9 @@ class Shopper:
         if order is None:
             return None
         random, order.status = self._random, "paid"
-        payment = (
-            values.uuid(random),
-            random.randbytes(32),
-            values.answer(random, order.customer_id),
-            self._now,
-            order.order_id,
-        )
-        return [Change("payments", "insert", sql.PAY, payment), self._status(order)]
+        payment, card = values.uuid(random), random.randbytes(32)
+        paid = (payment, card, values.answer(random, order.customer_id), self._now, order.order_id)
+        return [Change("payments", "insert", sql.PAY, paid), self._status(order)]
 
     def _advance(self) -> list[Change] | None:
         order = self._order("paid", "packed", "shipped")

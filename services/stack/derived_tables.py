@@ -50,4 +50,7 @@ def _reason(said: str) -> str:
     for line in reversed(lines):
         if line.startswith("{") and "error" in (told := json.loads(line)):
             return str(told["error"])
+        if line.startswith("error: "):
+            # The runner's own, of which the next line says what to do.
+            return "; ".join(part.strip() for part in lines[lines.index(line) :]).removeprefix("error: ")
     return lines[-1] if lines else "it ended without a word; see `make logs s=streams`"

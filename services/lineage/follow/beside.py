@@ -20,7 +20,6 @@ from lineage.facets import IDENTITY, Facets
 from lineage.names import Name, job
 from pipelines.lake.properties import (
     COLUMN_ORIGINS,
-    CONTRACT_PROTECTED,
     DERIVED_FROM,
     EVENTS,
     KIND,
@@ -28,7 +27,7 @@ from pipelines.lake.properties import (
 )
 from pipelines.ledger.entries import POSITIONS, commit_entries
 from services.lineage.follow.commits import GRACE, WINDOW, window_of
-from services.lineage.follow.world import OF_EVENT, SPARK, State, World, committed_at
+from services.lineage.follow.world import OF_EVENT, SPARK, State, World, committed_at, masks
 from services.stack.lake import lineage
 
 # What a record says of itself, by the technical column that keeps it.
@@ -103,29 +102,24 @@ def _of_window(world: World, table: Table, began: datetime, commits: list[Snapsh
 
 def _of_records(table: Table, topic: Name) -> dict[str, list[tuple[Name, str, Transformation]]]:
     """Return what the columns of a stream's table are made of."""
-    masks = _masks(table)
+    done = masks(table)
     own = {name: (origin, OF_EVENT) for name, origin in _OF_RECORD.items()}
     columns = table.schema().column_names
-    return {name: [(topic, *own.get(name, (name, masks.get(name, IDENTITY))))] for name in columns}
+    return {name: [(topic, *own.get(name, (name, done.get(name, IDENTITY))))] for name in columns}
 
 
 def _of_columns(world: World, table: Table) -> dict[str, list[tuple[Name, str, Transformation]]]:
     """Return what the columns of a derived table are made of, as far as that is known."""
-    masks, names = _masks(table), _locations(world)
+    done, names = masks(table), _locations(world)
     told: dict[str, list[tuple[str, str, bool]]] = json.loads(table.properties.get(COLUMN_ORIGINS, "{}"))
     return {
         column: [
-            (names[of], origin, masks.get(column, IDENTITY if same else COMPUTED))
+            (names[of], origin, done.get(column, IDENTITY if same else COMPUTED))
             for of, origin, same in origins
             if of in names
         ]
         for column, origins in told.items()
     }
-
-
-def _masks(table: Table) -> dict[str, Transformation]:
-    done: Mapping[str, str] = json.loads(table.properties.get(CONTRACT_PROTECTED, "{}"))
-    return {name: Transformation("DIRECT", "TRANSFORMATION", how, masking=True) for name, how in done.items()}
 
 
 def _snapshots(world: World, told: Mapping[str, list[str | int | None]]) -> Iterator[Read]:

@@ -73,4 +73,4 @@ def _events(world: World, dataset: Table, known: object) -> Iterator[RunEvent]:
 
 
 def _how(protection: str | None) -> Transformation:
-    return IDENTITY if protection is None else Transformation("DIRECT", "TRANSFORMATION", protection, masking=True)
+    return IDENTITY if protection is None else facets.masked(protection)

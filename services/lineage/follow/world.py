@@ -191,10 +191,7 @@ class Mirrored:
 
     def made(self, snapshot: int | None = None) -> Facets:
         """Return where its columns come from."""
-        done = {
-            name: Transformation("DIRECT", "TRANSFORMATION", how, masking=True)
-            for name, how in json.loads(self.table.properties.get(CONTRACT_PROTECTED, "{}")).items()
-        }
+        done = masks(self.table)
         columns = {name: (name, done.get(name, IDENTITY)) for name in self.columns(snapshot)}
         of_event = {
             field.name: (_OF_EVENT[field.name], OF_EVENT)
@@ -205,6 +202,12 @@ class Mirrored:
     @property
     def _plain(self) -> Facets:
         return facets.schema((name, None, None) for name in self.columns())
+
+
+def masks(table: Table) -> dict[str, Transformation]:
+    """Return column to how its values are hidden, of those that a table's contract protects."""
+    done = json.loads(table.properties.get(CONTRACT_PROTECTED, "{}"))
+    return {name: facets.masked(how) for name, how in done.items()}
 
 
 def committed_at(snapshot: Snapshot) -> datetime:

@@ -47,21 +47,22 @@ def differences(
         yield Difference("source", None, "there is no such table", breaking=True)
     else:
         yield from _source(contract, source)
-    if lake is None:
-        yield Difference("lake", None, "there is no such table yet", breaking=False)
-        return
     generated = {column.name for column in source.columns if column.generated} if source else ()
-    yield from in_lake(contract, lake, generated, protected)
+    yield from own_differences(contract, lake, protected, generated)
 
 
 def own_differences(
-    contract: Contract, lake: Mapping[str, str] | None, protected: Mapping[str, str] | None = None
-) -> Iterator[Difference]:
-    """Yield where the contract of an event stream or a derived table, and the lake's table, don't say the same."""
+    contract: Contract, lake: Mapping[str, str] | None, protected: Mapping[str, str] | None = None,
+    generated: Collection[str] = (),
+) -> Iterator[Difference]:  # fmt: skip
+    """Yield where a contract and the lake's table, if there is one, don't say the same.
+
+    That is all there is to compare of an event stream or a derived table.
+    """
     if lake is None:
         yield Difference("lake", None, "there is no such table yet", breaking=False)
     else:
-        yield from in_lake(contract, lake, (), protected)
+        yield from in_lake(contract, lake, generated, protected)
 
 
 def in_lake(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from pipelines.derived.compare import computed
+from pipelines.derived.compare import queried
 from pipelines.specs.derived import CHANGED, DerivedSpec
 from pipelines.specs.load import load_specs
 from quality import odcs
@@ -38,7 +38,7 @@ def session(spark: SparkSession) -> SparkSession:
 
 
 def rows(session: SparkSession, spec: DerivedSpec) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = computed(session, spec).orderBy(*spec.key).toArrow().to_pylist()
+    found: list[dict[str, Any]] = queried(session, spec).orderBy(*spec.key).toArrow().to_pylist()
     return found
 
 

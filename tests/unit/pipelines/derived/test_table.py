@@ -10,10 +10,10 @@ from pyspark.sql import SparkSession
 
 from pipelines.derived import write
 from pipelines.derived.backfill import backfill
-from pipelines.derived.inputs import AwaitsInput, read_origin
+from pipelines.derived.inputs import origin_of
 from pipelines.derived.outcome import DerivedOutcome
 from pipelines.derived.table import DerivedTable
-from pipelines.errors import StopPipeline
+from pipelines.errors import AwaitsInput, StopPipeline
 from pipelines.lake.catalog import Lake
 from pipelines.lake.properties import LATE_ROWS, TABLE_PROPERTIES
 from pipelines.lake.table import LakeTable
@@ -119,7 +119,7 @@ def test_what_concerns_no_row_is_no_commit_and_a_restart_goes_on(house: House) -
     house.sql("INSERT INTO {orders} VALUES (10, 2, 3)")
     again = DerivedTable(house.spec())
     assert house.bring(again).how == "keys"
-    origin = read_origin(house.table().summaries())
+    origin = origin_of(house.table())
     assert origin is not None
     assert origin.snapshots["orders"].snapshot == house.table("orders").snapshot_id
     assert house.rows() == house.anew()

@@ -4,7 +4,7 @@ import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from pipelines.errors import NotPublished, StopPipeline
+from pipelines.errors import AwaitsInput, NotPublished, StopPipeline
 from pipelines.progress.holds import Holds, Outlook
 from pipelines.progress.publish import progress_offsets
 
@@ -61,13 +61,14 @@ def test_a_held_tables_position_is_its_own_and_says_why() -> None:
 @pytest.mark.parametrize(
     ("error", "let_go", "told"),
     [
+        (AwaitsInput("no shop.orders yet"), None, "waits: no shop.orders yet"),
         (StopPipeline("mend it"), None, "mend it"),
         (ValueError("passing"), None, "tried again soon: ValueError: passing"),
         (StopPipeline("mend it"), Outlook.GIVEN_UP, "given up: mend it"),
         (StopPipeline("mend it"), Outlook.GONE, ""),
         (StopPipeline("mend it"), Outlook.LEFT_OUT, ""),
     ],
-    ids=["to be mended", "passing", "given up", "gone", "left out"],
+    ids=["waits", "to be mended", "passing", "given up", "gone", "left out"],
 )
 def test_what_is_told_of_a_hold(error: Exception, let_go: Outlook | None, told: str) -> None:
     holds = Holds(Clock())
