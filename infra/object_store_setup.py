@@ -50,6 +50,7 @@ class Settings(BaseSettings):
     restricted_s3_access_key: str
     restricted_s3_secret_key: SecretStr
     source_name: str
+    analyst_namespaces: str
 
 
 @dataclass(frozen=True)
@@ -71,12 +72,15 @@ def bucket_policy(bucket: str) -> Policy:
     return _policy(bucket, None, WRITE)
 
 
-def analyst_policy(bucket: str, source: str) -> Policy:
+def analyst_policy(bucket: str, source: str, beside: str) -> Policy:
     """Return the rights of who may read every table that is mirrored, and every published dataset.
+
+    ``beside``: namespaces of event streams and derived tables that are read too, with commas between them.
 
     Not the platform's own tables, with dead letters and the keys of rows that differed.
     """
-    tables = [f"{WAREHOUSE_PREFIX}/{source}", f"{WAREHOUSE_PREFIX}/{source}_*"]
+    others = [name.strip() for name in beside.split(",") if name.strip()]
+    tables = [f"{WAREHOUSE_PREFIX}/{name}" for name in (source, f"{source}_*", *others)]
     return _policy(bucket, [*tables, PUBLISHED_PREFIX], READ)
 
 
@@ -131,7 +135,7 @@ def prepare(settings: Settings) -> None:
         "catalog": warehouse_policy(settings.s3_bucket),
         "pipelines": warehouse_policy(settings.s3_bucket),
         "operator": bucket_policy(settings.s3_bucket),
-        "analyst": analyst_policy(settings.s3_bucket, settings.source_name),
+        "analyst": analyst_policy(settings.s3_bucket, settings.source_name, settings.analyst_namespaces),
         "restricted": restricted_policy(settings.s3_bucket),
     }
     for name, policy in policies.items():

@@ -120,6 +120,10 @@ GROUPS: tuple[Group, ...] = (
         "Publisher: seconds between two looks at the tables of which roles are shown a part", {"PUBLISH_SECONDS": "30"}
     ),
     Group(
+        "Namespaces of event streams and derived tables that the role analyst reads, beside the mirrored tables",
+        {"ANALYST_NAMESPACES": "events,iot,marts,history"},
+    ),
+    Group(
         "Lineage: seconds between two looks at the lake, days that events and runs are kept. OPENLINEAGE_URL, and"
         "\n# OPENLINEAGE_API_KEY if it wants one: another endpoint, which all events are sent on to",
         {"LINEAGE_SECONDS": "5", "LINEAGE_DAYS": "14"},

@@ -39,7 +39,7 @@ class DerivedSetup:
             table = lake.create(*self._spec.name, schema, properties | self._protected.properties({}, made.types))
             outcome.changes.append("created")
         else:
-            self._evolve(table, schema, outcome)
+            outcome.changes += self.evolve(table, schema)
         arranged = self._arrangement.apply(table)
         outcome.changes += arranged.changes
         outcome.layout_refused = arranged.refused
@@ -59,13 +59,13 @@ class DerivedSetup:
             table.alter(steps(table, gone, ()), {})
             outcome.changes += [f"dropped {change.column}" for change in gone]
 
-    def _evolve(self, table: LakeTable, schema: dict[str, Any], outcome: DerivedOutcome) -> None:
-        """Give the table the columns and types of ``schema``; none is taken from it."""
+    def evolve(self, table: LakeTable, schema: dict[str, Any]) -> list[str]:
+        """Give the table the columns and types of ``schema``, and return what has changed; none is taken from it."""
         before = {column["name"]: printed(column["type"]) for column in table.columns}
         wanted = {column["name"]: printed(column["type"]) for column in schema["fields"]}
         changed = {name: kind for name, kind in wanted.items() if before.get(name) != kind}
         if not changed:
-            return
+            return []
         try:
             table.alter([union_of(table, schema)], {})
         except IllegalArgumentException as error:
@@ -73,4 +73,4 @@ class DerivedSetup:
                 f"{self._spec.table}: a column's type can't become what the query gives now: {first_line(error)} Give"
                 " the column another name in sql, or drop the table: it is made again."
             ) from error
-        outcome.changes += [f"{name} {kind}" for name, kind in changed.items()]
+        return [f"{name} {kind}" for name, kind in changed.items()]

@@ -16,6 +16,7 @@ import pyarrow as pa
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame, SparkSession
 
+from pipelines.checks.audit import AuditBranch, audited_table
 from pipelines.derived.affected import Affected, Whole, affected, moved
 from pipelines.derived.announce import Announcer
 from pipelines.derived.compare import Keys, computed, differing, queried
@@ -66,9 +67,9 @@ class DerivedTable:
 
     def __init__(
         self, spec: DerivedSpec, contract: Contract | None = None, vault: Vault | None = None,
-        announcer: Announcer | None = None,
+        announcer: Announcer | None = None, audit: AuditBranch | None = None,
     ) -> None:  # fmt: skip
-        self.spec, self._announcer = spec, announcer
+        self.spec, self._announcer, self._audit = spec, announcer, audit
         self._protected = ProtectedColumns(contract, vault)
         self._setup, self._definition = DerivedSetup(spec, contract, self._protected), definition(spec)
         self._own: SparkSession | None = None
@@ -215,7 +216,8 @@ class DerivedTable:
         summary = _summary(now, late)
         different = differing(session, self.spec, rows, table, keys)
         before = table.snapshot_id
-        written = write(session, self.spec, table, different, summary)
+        with audited_table(self._audit, table) as written_to:
+            written = write(session, self.spec, written_to, different, summary)
         outcome.inserted, outcome.updated, outcome.deleted = written.inserted, written.updated, written.deleted
         if table.snapshot_id != before:
             outcome.commits += 1

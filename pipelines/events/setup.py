@@ -2,6 +2,7 @@
 
 from pyspark.sql import SparkSession
 
+from pipelines.checks.audit import AuditBranch
 from pipelines.errors import StopPipeline
 from pipelines.events.decode import StreamSchema, table_shape
 from pipelines.events.evolve import check_columns, create_table, differences, follow
@@ -25,10 +26,10 @@ class StreamSetup:
 
     def __init__(
         self, spec: EventSpec, records: TopicReader, schemas: StreamSchemas, ledger: TableLedger,
-        protected: ProtectedColumns, contract: Contract | None,
+        protected: ProtectedColumns, contract: Contract | None, audit: AuditBranch | None = None,
     ) -> None:  # fmt: skip
         self._spec, self._records, self._schemas, self._ledger = spec, records, schemas, ledger
-        self._protected, self._arrangement = protected, Arrangement(spec.layout, contract)
+        self._protected, self._arrangement, self._audit = protected, Arrangement(spec.layout, contract), audit
 
     def first_schema(self, ranges: Ranges) -> None:
         """Meet the schemas that the first records name. Raises StopPipeline where there are none."""
@@ -48,7 +49,8 @@ class StreamSetup:
         if table is None:
             check_columns(self._spec, shape)
             self._protected.check(shape.columns, (OFFSET,))
-            table = self._ledger.table = create_table(Lake(session), self._spec, shape, self._protected)
+            table = create_table(Lake(session), self._spec, shape, self._protected)
+            table = self._ledger.table = table if self._audit is None else self._audit.begin(table)
             outcome.changes.append("created")
         elif not known:
             check_columns(self._spec, shape)

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
 from pipelines.changes.enforce import Enforcement
+from pipelines.checks.audit import AuditBranch, audited
 from pipelines.dead_letters.circuit_breaker import check_share
 from pipelines.dead_letters.store import DeadLetters, rejected_records
 from pipelines.dead_letters.waiting import WaitingKeys
@@ -54,7 +55,8 @@ EVENT_TIMES = "lakehouse.event-times"
 class StreamRules:
     """What a stream is brought in by, beside its spec. ``state``: a folder of its own; ``at_once``: offsets a commit.
 
-    ``dead_share``: of a commit's records so many may be dead letters.
+    ``dead_share``: of a commit's records so many may be dead letters. ``audit``: what stands between the table's
+    commits and its readers, if anything does.
     """
 
     contract: Contract | None
@@ -62,6 +64,7 @@ class StreamRules:
     dead_share: float
     at_once: int
     state: Path
+    audit: AuditBranch | None = None
 
 
 class StreamTable:
@@ -76,7 +79,8 @@ class StreamTable:
         self._schemas = StreamSchemas(spec, registry)
         self._protected = ProtectedColumns(rules.contract, rules.vault)
         self._enforcement = Enforcement(rules.contract) if rules.contract is not None else None
-        self._setup = StreamSetup(spec, records, self._schemas, self._ledger, self._protected, rules.contract)
+        self._setup = StreamSetup(spec, records, self._schemas, self._ledger, self._protected, rules.contract,
+            rules.audit)  # fmt: skip
         self._plan: StreamPlan | None = None
         self._own: SparkSession | None = None
         self._seen: SeenEvents | None = None
@@ -114,10 +118,13 @@ class StreamTable:
         self._ledger.partitions = len(partitions)
         try:
             pending = self._pending(partitions, outcome, number)
-            for ranges in split_ranges(pending, self._rules.at_once) if pending else ():
-                self._bring(session, ranges, number, outcome)
+            if pending:
+                with audited(self._rules.audit, self._ledger, Lake(session)):
+                    for ranges in split_ranges(pending, self._rules.at_once):
+                        self._bring(session, ranges, number, outcome)
         except BaseException as error:
             # The commit may have been done all the same: the table tells.
+            self._ledger.forget()
             self._stale = True
             if isinstance(error, Moved):
                 raise RetryBatch(str(error)) from error

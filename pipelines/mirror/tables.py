@@ -5,11 +5,11 @@ from threading import Event
 
 from pyspark.sql import SparkSession
 
+from pipelines.checks.audit import AuditBranch
 from pipelines.kafka.topic_reader import TopicReader
 from pipelines.lake.file_rows import Budget
 from pipelines.limits import Limits
 from pipelines.mirror.pace import Pace
-from pipelines.mirror.table.audit import AuditBranch
 from pipelines.mirror.table.mirror import TableMirror
 from pipelines.mirror.table.ports import LetterStore, ResyncLookup, WaitingLookup
 from pipelines.mirror.table.rules import Rules

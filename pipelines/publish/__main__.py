@@ -24,6 +24,7 @@ from pipelines.publish.due import Due
 from pipelines.publish.settings import PublishSettings
 from pipelines.publish.shown import Shown
 from pipelines.publish.withdraw import open_catalog, withdraw
+from pipelines.specs.load import SpecError, load_specs
 from quality import odcs
 from quality.errors import ContractError
 
@@ -34,10 +35,14 @@ STOP_SECONDS = 8.0
 
 @dataclass
 class Publisher:
-    """Keeps datasets up to date. ``worker``: the command that brings them all."""
+    """Keeps datasets up to date.
+
+    ``namespaces``: of tables that are shown; ``worker``: the command that brings all datasets.
+    """
 
     settings: PublishSettings
     datasets: list[Shown]
+    namespaces: frozenset[str]
     due: Due
     stop: Event
     log: BoundLogger
@@ -104,7 +109,7 @@ class Publisher:
     def _withdraw(self) -> bool:
         """Withdraw what isn't shown any more; return whether all of it is gone."""
         try:
-            for name in withdraw(open_catalog(self.settings), self.settings.source_name, self.datasets):
+            for name in withdraw(open_catalog(self.settings), self.namespaces, self.datasets):
                 self.log.info("withdrawn", dataset=name)
         except (RESTError, RequestException) as error:
             self.log.error("not_withdrawn", why=type(error).__name__)
@@ -125,17 +130,19 @@ def main() -> int:
     logging.getLogger("pyiceberg.catalog").setLevel(logging.ERROR)
     settings = PublishSettings()
     try:
-        contracts = odcs.load(settings.contracts)
+        specs, contracts = load_specs(settings.specs), odcs.load(settings.contracts)
         keys = keys_for(contracts.values(), settings.protection_key)
-    except ContractError as error:
+    except (SpecError, ContractError) as error:
         log.error("bad_spec", error=str(error))
         return 1
-    datasets = Shown.of(settings.source_name, contracts.values())
+    datasets = Shown.of(specs, settings.source_name, contracts.values())
+    beside = {name.partition(".")[0] for name in (*specs.streams, *specs.derived)}
+    namespaces = frozenset({settings.source_name, *beside})
     if not datasets:
         log.info("nothing_to_publish")
     fingerprint = None if keys is None else keys.fingerprint
     due = Due(fingerprint, settings.state_dir / "published.json", AGAIN_SECONDS)
-    Publisher(settings, datasets, due, stop, log).run()
+    Publisher(settings, datasets, namespaces, due, stop, log).run()
     return 0
 
 

@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from pipelines.errors import StopPipeline
@@ -17,9 +17,12 @@ from pipelines.protection.crypto import place_of
 from pipelines.protection.functions import Vault, has_text, mask, text_of
 from pipelines.publish.shown import Shown
 from pipelines.schema.technical import RECORD
+from pipelines.sql import quote
 
 # Of the record that wrote a row there is one row at most, in the table and here.
-TECHNICAL = (*RECORD, "_committed_at")
+TECHNICAL = (*RECORD, "_committed_at", "_ingested_at")
+# No record wrote a row that was computed. Of those that look the same to the role, which one it is.
+NTH = "_nth"
 
 
 class Dataset(Shown):
@@ -53,22 +56,34 @@ class Dataset(Shown):
     def properties(self, definition: str, table: LakeTable) -> dict[str, str]:
         """Return the properties of the dataset's table."""
         done: Mapping[str, Any] = {name: how for name, how in self.audience.columns.items() if how}
-        of = ".".join(self.mirrored)
+        of = ".".join(self.table)
         return {
             PUBLISHED_OF: of, PUBLISHED_ROLE: self.audience.role, PUBLISHED_DEFINITION: definition,
             PUBLISHED_PROTECTED: json.dumps(done),
             "comment": f"What {self.audience.role} is shown of {of}.", PURGED: table.properties.get(PURGED, ""),
         }  # fmt: skip
 
+    def technical(self, table: LakeTable) -> list[str]:
+        """Return the columns that the dataset has beside those that are shown."""
+        return [name for name in TECHNICAL if name in table.column_types] if _by_record(table) else [NTH]
+
+    def identity(self, table: LakeTable) -> list[str]:
+        """Return the columns that tell one row from all others; a row that changes has others in them."""
+        return list(RECORD) if _by_record(table) else [*self.columns(table), NTH]
+
     def rows(self, frame: DataFrame, table: LakeTable, vault: Vault | None) -> DataFrame:
         """Return rows of the table as the role is shown them."""
         shown = frame if self.audience.rows is None else frame.where(F.expr(f"({self.audience.rows}) IS TRUE"))
-        return shown.select(*self._select(table, vault), *TECHNICAL)
+        if _by_record(table):
+            return shown.select(*self._select(table, vault), *self.technical(table))
+        found = shown.select(*self._select(table, vault))
+        same = [F.col(quote(name)) for name in found.columns]
+        return found.withColumn(NTH, F.row_number().over(Window.partitionBy(*same).orderBy(same[0])))
 
     def _select(self, table: LakeTable, vault: Vault | None) -> Iterator[Column]:
         has = table.column_types
         for name in self.columns(table):
-            how, value = self.audience.columns[name], F.col(f"`{name.replace('`', '``')}`")
+            how, value = self.audience.columns[name], F.col(quote(name))
             if how is None:
                 yield value
                 continue
@@ -79,3 +94,8 @@ class Dataset(Shown):
             text, place = text_of(value, has[name]), place_of(self.contract.table, name)
             # Without keys there are only masks.
             yield (mask(text) if vault is None else vault.protected(text, how, place)).alias(name)
+
+
+def _by_record(table: LakeTable) -> bool:
+    """Return whether each row of a table says which record wrote it."""
+    return all(name in table.column_types for name in RECORD)

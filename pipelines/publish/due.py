@@ -78,7 +78,7 @@ class Due:
 
 def look_at(catalog: Catalog, shown: Shown, fingerprint: str | None) -> Look | None:
     """Return how a dataset is; None: the lake hasn't got its table yet, or that has no rows."""
-    table = _table(catalog, shown.mirrored)
+    table = _table(catalog, shown.table)
     if table is None or (snapshot := table.metadata.current_snapshot_id) is None:
         return None
     metadata = table.metadata

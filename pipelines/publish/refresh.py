@@ -2,7 +2,8 @@
 
 A row has the position of the record that wrote it, and another one whenever it changes. So what the dataset lacks are
 the positions that it hasn't got, and what it has too much are those that the table hasn't got any more, whether rows
-were changed, deleted, or aren't to be shown any longer. That takes no key, and the same again changes nothing.
+were changed, deleted, or aren't to be shown any longer. That takes no key, and the same again changes nothing. Rows of
+derived tables have no position, and are told apart by all that is shown of them.
 """
 
 import time
@@ -16,12 +17,11 @@ from pipelines.evolve.describe import comment
 from pipelines.lake.catalog import Lake
 from pipelines.lake.commit import commit
 from pipelines.lake.file_deletion import expire
-from pipelines.lake.properties import PUBLISHED_DEFINITION, PUBLISHED_SNAPSHOT, TABLE_PROPERTIES
+from pipelines.lake.properties import DERIVED, KIND, PUBLISHED_DEFINITION, PUBLISHED_SNAPSHOT, TABLE_PROPERTIES
 from pipelines.lake.table import LakeTable
 from pipelines.ledger.entries import OFFSETS
 from pipelines.protection.functions import Vault
-from pipelines.publish.dataset import TECHNICAL, Dataset
-from pipelines.schema.technical import RECORD
+from pipelines.publish.dataset import Dataset
 from pipelines.spark.session import CATALOG
 from pipelines.sql import literal, quote, quote_path
 
@@ -59,7 +59,7 @@ class Refresher:
     def refresh(self, dataset: Dataset) -> RefreshResult | None:
         """Bring a dataset up to date; None: it was, or the lake hasn't got its table yet. Raises StopPipeline."""
         began = time.monotonic()
-        table, has = self._lake.table(*dataset.mirrored), self._lake.table(*dataset.name)
+        table, has = self._lake.table(*dataset.table), self._lake.table(*dataset.name)
         if table is None or table.snapshot_id is None:
             return None
         definition = dataset.definition(table, self.vault)
@@ -96,8 +96,8 @@ class Refresher:
         expire(self.spark, made, _ago(timedelta()), 1)
 
     def _merge(self, dataset: Dataset, table: LakeTable, has: LakeTable) -> None:
-        columns = [quote(column) for column in (*dataset.columns(table), *TECHNICAL)]
-        same = " AND ".join(f"t.{quote(column)} = c.{quote(column)}" for column in RECORD)
+        columns = [quote(column) for column in (*dataset.columns(table), *dataset.technical(table))]
+        same = " AND ".join(f"t.{quote(column)} <=> c.{quote(column)}" for column in dataset.identity(table))
         values = ", ".join(f"c.{column}" for column in columns)
         statement = (
             f"MERGE INTO {has.sql_name} AS t USING {self._view(dataset, table)} AS c ON {same}\n"
@@ -146,7 +146,9 @@ def _only_changes(table: LakeTable, since: int) -> bool:
     """Return whether all that has happened to a table since a snapshot can be brought to a dataset by positions.
 
     Each change gives changed rows another position, or changes none: merged changes, and the same rows in other files.
-    What fills a new column of older rows doesn't.
+    What fills a new column of older rows doesn't. Rows of derived tables are told apart by their values.
     """
     operations = table.operations_since(since)
-    return operations is not None and all(OFFSETS in told or operation == "replace" for operation, told in operations)
+    if operations is None or table.properties.get(KIND) == DERIVED:
+        return operations is not None
+    return all(OFFSETS in told or operation == "replace" for operation, told in operations)

@@ -4,37 +4,35 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Self
 
-from pipelines.lake.names import lake_namespace
+from pipelines.lake.names import lake_table
+from pipelines.specs.load import Specs
 from quality.audience import Audience
 from quality.contract import Contract
 
 
 @dataclass(frozen=True)
 class Shown:
-    """What a role is shown of the table that a contract is of."""
+    """What a role is shown of the table that a contract is of. ``table``: its namespace and name in the lake."""
 
-    source: str
+    table: tuple[str, str]
     contract: Contract
     audience: Audience
 
     @classmethod
-    def of(cls, source: str, contracts: Iterable[Contract]) -> list[Self]:
+    def of(cls, specs: Specs, source: str, contracts: Iterable[Contract]) -> list[Self]:
         """Return all that contracts show anybody."""
-        return [cls(source, contract, audience) for contract in contracts for audience in contract.audiences]
-
-    @property
-    def mirrored(self) -> tuple[str, str]:
-        """Namespace and name of the table in the lake."""
-        schema, name = self.contract.table
-        return lake_namespace(self.source, schema), name
+        return [
+            cls(lake_table(specs, source, contract.table), contract, audience)
+            for contract in contracts for audience in contract.audiences
+        ]  # fmt: skip
 
     @property
     def name(self) -> tuple[str, str]:
         """Namespace and name of the dataset."""
-        namespace, name = self.mirrored
+        namespace, name = self.table
         return f"{self.audience.role}_{namespace}", name
 
     def location(self, root: str) -> str:
         """Where it is: below the one prefix that its role may read."""
-        namespace, name = self.mirrored
+        namespace, name = self.table
         return f"{root}/{self.audience.role}/{namespace}/{name}"

@@ -1,6 +1,6 @@
 """Withdraw the datasets that no contract shows a role any more: drop them, with their files."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import NoSuchTableError
@@ -17,15 +17,15 @@ def open_catalog(settings: PublishSettings) -> Catalog:
     return load_catalog("lake", type="rest", uri=str(settings.catalog_uri).rstrip("/"), **files)
 
 
-def withdraw(catalog: Catalog, source: str, shown: Iterable[Shown]) -> Iterator[str]:
-    """Drop the datasets of this source's tables that aren't among ``shown``; the name of each.
+def withdraw(catalog: Catalog, namespaces: Collection[str], shown: Iterable[Shown]) -> Iterator[str]:
+    """Drop the datasets of tables in these namespaces that aren't among ``shown``; the name of each.
 
     Raises what PyIceberg and requests raise.
     """
     names = {dataset.name for dataset in shown}
     for namespace, *_ in catalog.list_namespaces():
-        # ``<role>_<source>``, or the same and the source's schema.
-        if f"_{source}_" not in f"{namespace}_":
+        # ``<role>_<namespace>``; a source's schemas have its name before theirs.
+        if not any(f"_{each}_" in f"{namespace}_" for each in namespaces):
             continue
         for identifier in catalog.list_tables(namespace):
             if identifier in names:

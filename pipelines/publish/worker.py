@@ -22,6 +22,7 @@ from pipelines.publish.refresh import Refresher
 from pipelines.publish.settings import PublishSettings
 from pipelines.spark.leaks import Leaks, freeze_modules
 from pipelines.spark.session import leave, start_session
+from pipelines.specs.load import SpecError, load_specs
 from quality import odcs
 from quality.errors import ContractError
 
@@ -42,13 +43,13 @@ def main() -> int:
     signal.signal(signal.SIGINT, ask_to_stop)
     settings = PublishSettings()
     try:
-        contracts = odcs.load(settings.contracts)
+        specs, contracts = load_specs(settings.specs), odcs.load(settings.contracts)
         keys = keys_for(contracts.values(), settings.protection_key)
-    except ContractError as error:
+    except (SpecError, ContractError) as error:
         log.error("bad_spec", error=str(error))
         return 1
     os.environ.pop("PROTECTION_KEY", None)
-    datasets = Dataset.of(settings.source_name, contracts.values())
+    datasets = Dataset.of(specs, settings.source_name, contracts.values())
     spark = start_session(settings, f"publish {settings.source_name}", ui=False)
     spark.sparkContext.setLogLevel("WARN")
     leaks = Leaks(spark._jvm, log)

@@ -152,6 +152,12 @@ def load_specs(directory: Path = DIRECTORY) -> Specs:
     return Specs(defaults, tables, streams, derived)
 
 
+def load_spec(path: Path) -> AnySpec:
+    """Load one spec from a file, wherever it is. Raises SpecError."""
+    data = _read(path)
+    return _valid(path, _kind(path, data), data)
+
+
 def _check_circle(path: Path, spec: DerivedSpec, derived: Mapping[str, DerivedSpec]) -> None:
     """Raise SpecError where a derived table is made of itself, by way of others."""
     reached: list[str] = []

@@ -10,6 +10,7 @@ from structlog.stdlib import BoundLogger
 
 from pipelines import failpoints
 from pipelines.changes import enforce
+from pipelines.checks.audit import AuditBranch
 from pipelines.dead_letters.store import DeadLetters
 from pipelines.dead_letters.waiting import WaitingKeys
 from pipelines.derived.announce import Announcer
@@ -38,6 +39,8 @@ from quality.errors import ContractError
 # How many offsets of a stream a commit has, at most: all of them are in this process's memory at once.
 AT_ONCE = 20_000
 POLL_SECONDS = 0.2
+# How long checks that look at other tables wait until they are asked once more.
+AWAITED_SECONDS = 10
 # Less than the service's grace period.
 ROUND_SECONDS = 45
 
@@ -94,16 +97,25 @@ def _streams(
     letters = DeadLetters(spark, settings.kafka_bootstrap, PIPELINE)
     waiting = WaitingKeys(spark, vault)
     tables: dict[str, Brought] = {}
+
+    def audit(name: tuple[str, str]) -> AuditBranch | None:
+        contract = contracts.get(name)
+        # Other tables come as far as this one while it waits.
+        return AuditBranch(spark, contract, lambda: _wait(stop)) if contract is not None and contract.blocking else None
+
     for spec in specs.streams.values():
         rules = StreamRules(
-            contracts.get(spec.name), vault, settings.dead_letter_share, AT_ONCE, Path(settings.state_dir)
-        )
+            contracts.get(spec.name), vault, settings.dead_letter_share, AT_ONCE, Path(settings.state_dir),
+            audit(spec.name),
+        )  # fmt: skip
         tables[spec.topic] = StreamTable(spec, records, registry, letters, waiting, rules)
     for derived in specs.derived.values():
         announcer = None
         if derived.announce is not None:
             announcer = Announcer(derived, derived.announce, settings.kafka_bootstrap)
-        tables[derived.table] = DerivedTable(derived, contracts.get(derived.name), vault, announcer)
+        tables[derived.table] = DerivedTable(
+            derived, contracts.get(derived.name), vault, announcer, audit(derived.name)
+        )
     publisher = ProgressPublisher(settings.kafka_bootstrap, log, STREAMS_GROUP)
 
     def jvm_lives() -> bool:
@@ -113,6 +125,10 @@ def _streams(
             return False
 
     return Streams(spark, tables, specs, waiting, publisher, stop, log, jvm_lives, settings.state_dir)
+
+
+def _wait(stop: Event) -> None:
+    stop.wait(AWAITED_SECONDS)
 
 
 def _run(spark: SparkSession, streams: Streams, lease: Lease, alive: Path, stop: Event, log: BoundLogger) -> int:

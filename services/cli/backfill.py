@@ -1,6 +1,7 @@
 """`lakehouse backfill`: compute a range of a derived table once more, piece by piece."""
 
 import json
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -8,6 +9,7 @@ import typer
 from pipelines.specs.duration import seconds
 from pipelines.specs.load import load_specs
 from services.cli.output import UNUSABLE, expected_errors, fail, print_json, progress
+from services.cli.trial import try_definition
 from services.operations.audit_trail import audited
 from services.stack.console import Grid, err, out
 from services.stack.derived_tables import compute, named
@@ -23,6 +25,13 @@ Each piece is one commit of what differs; what is right stays as it is. A run th
     lakehouse backfill iot.readings_1m --from 2026-11-01 --to 2026-12-01 --every "6 hours"
 
     lakehouse backfill marts.customer_360 --every 10000 --json
+
+With --branch another definition is tried beside the one that readers see, of the same snapshots of its inputs, and
+compared: which rows and columns differ.
+
+    lakehouse backfill marts.daily_sales --branch net --spec net.yaml
+
+    lakehouse backfill marts.daily_sales --branch net --discard
 """
 
 app = typer.Typer(rich_markup_mode="markdown")
@@ -35,10 +44,20 @@ def backfill(
     end: Annotated[str, typer.Option("--to", help="Before this value.")] = "",
     by: Annotated[str, typer.Option(help="The key's column by which pieces are made; by itself the first.")] = "",
     every: Annotated[str, typer.Option(help="How much of it a piece has: a duration, or a number.")] = "1 day",
+    branch: Annotated[str, typer.Option(help="Try --spec on this branch of the table, and compare.")] = "",
+    spec: Annotated[Path | None, typer.Option(exists=True, dir_okay=False, help="The spec to try.")] = None,
+    discard: Annotated[bool, typer.Option("--discard", help="Remove the branch.")] = False,
     because: Annotated[str | None, typer.Option(help="Why, for the audit trail.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Fill a range."""
+    if bool(branch) != (discard or spec is not None) or (discard and spec is not None):
+        fail("--branch goes with either --spec FILE or --discard, and these with --branch.", UNUSABLE, as_json)
+    if branch:
+        with expected_errors(as_json):
+            (table,) = named(load_specs(), [name])
+            try_definition(table, branch, spec, because, as_json)
+        return
     try:
         size = float(every) if every.replace(".", "", 1).isdigit() else seconds(every)
     except ValueError as error:

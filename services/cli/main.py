@@ -171,13 +171,17 @@ def _wait_for_streams(names: list[str], timeout: float, started: float, as_json:
         known = ", ".join(sorted(streams)) or "none"
         fail(f"{', '.join(unknown)} is no event stream (known: {known})", UNUSABLE, as_json)
     with expected_errors(as_json), progress(not as_json) as on_progress:
-        ends = wait_for_streams(StackSettings.load(), [spec.topic for spec in chosen], timeout, on_progress)
+        ends = by_topic(wait_for_streams(StackSettings.load(), [spec.topic for spec in chosen], timeout, on_progress))
     seconds = time.monotonic() - started
+    missing = sorted({spec.topic for spec in chosen} - ends.keys())
     if as_json:
-        print_json({"caught_up": True, "seconds": round(seconds, 3), "end_offsets": by_topic(ends)})
-    else:
-        named = ", ".join(spec.table for spec in chosen)
+        print_json({"caught_up": True, "seconds": round(seconds, 3), "end_offsets": ends, "no_topic": missing})
+        return
+    named = ", ".join(spec.table for spec in chosen if spec.topic in ends)
+    if named:
         out.print(f"The lake holds everything that the topics of {named} held (waited {seconds:.1f} s).")
+    if missing:
+        out.print(f"Nobody has made {', '.join(missing)} yet: no event was sent there.", markup=False)
 
 
 def by_topic(ends: Offsets) -> dict[str, dict[str, int]]:

@@ -194,6 +194,44 @@ schema:
         logicalTypeOptions: {pattern: "^[^@]+@[^@]+$"}
         customProperties: [{property: onViolation, value: reject}]
 """,
+    "spent": """
+apiVersion: v3.2.0
+kind: DataContract
+id: spent
+version: 1.0.0
+status: active
+roles: [{role: restricted, customProperties: [{property: shows, value: [buyer, spent]}]}]
+schema:
+  - name: spent
+    physicalName: marts.spent
+    properties:
+      - {name: buyer, logicalType: integer, primaryKey: true, primaryKeyPosition: 1}
+      - {name: name, logicalType: string}
+      - {name: bills, logicalType: integer}
+      - {name: spent, logicalType: number, logicalTypeOptions: {minimum: 0}}
+    customProperties: [{property: blocking, value: true}]
+""",
+    "signups": """
+apiVersion: v3.2.0
+kind: DataContract
+id: signups
+version: 1.0.0
+status: active
+roles: [{role: restricted, customProperties: [{property: shows, value: [id]}]}]
+schema:
+  - name: signups
+    physicalName: events.signups
+    properties:
+      - {name: id, logicalType: integer}
+      - {name: at, logicalType: timestamp}
+      - {name: place, logicalType: object}
+    quality:
+      - type: sql
+        name: everybody has a host
+        query: SELECT count(*) FROM ${table} WHERE id NOT IN (SELECT id FROM lake.shop.hosts)
+        mustBe: 0
+    customProperties: [{property: blocking, value: true}]
+""",
     "published": """
 apiVersion: v3.2.0
 kind: DataContract
@@ -384,9 +422,9 @@ class Stack:
         """Return once Kafka holds everything that is committed in the source."""
         wait_until_published(self.settings, Deadline(self.publish_seconds))
 
-    def catalog(self) -> Catalog:
-        """The lake's catalog, for PyIceberg."""
-        env = self.endpoints
+    def catalog(self, role: str | None = None) -> Catalog:
+        """The lake's catalog, for PyIceberg, with a role's credentials."""
+        env = self.endpoints if role is None else self.lakehouse("env", "--role", role)
         return load_catalog("lake", **{
             "type": "rest", "uri": env["catalog_uri"], "s3.endpoint": env["s3_endpoint"], "s3.region": env["s3_region"],
             "s3.access-key-id": env["s3_access_key"], "s3.secret-access-key": env["s3_secret_key"],

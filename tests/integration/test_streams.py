@@ -76,6 +76,8 @@ def test_a_stream_follows_its_schema_as_its_spec_allows(streaming: Stack) -> Non
     """By the spec of ``events.signups`` in tests.integration.stack."""
     stack = streaming
     registry = SchemaRegistryClient({"url": stack.endpoints["schema_registry_url"]})
+    stack.sql("CREATE TABLE hosts (id int PRIMARY KEY)", "INSERT INTO hosts SELECT generate_series(1, 6)")
+    stack.lakehouse("wait", "--tables", "hosts")
     create_topic(stack.endpoints["kafka_bootstrap"], "signups", {})
     first = registry.register_schema("signups-value", Schema(_schema(), "JSON"))
     at = {"at": "2026-03-01T12:00:00Z"}
@@ -99,6 +101,23 @@ def test_a_stream_follows_its_schema_as_its_spec_allows(streaming: Stack) -> Non
     letters = stack.lakehouse("dlq", "list", "--topic", "signups")["letters"]
     assert sorted(letter["reason"] for letter in letters) == ["missing_value", "schema_withheld"]
     assert stack.own("verify", "--events", "events.signups")["equal"]
+    wait_until(lambda: [row["id"] for row in _shown(stack, "events.signups")] == [1, 2, 3, 4, 6])
+    assert all("place" not in row for row in _shown(stack, "events.signups"))
+    # What its contract lets nobody see isn't seen, and it is said why.
+    _send(stack, first, {"id": 99, **at})
+    wait_until(lambda: "events.signups isn't published" in stack.status())
+    assert [row[0] for row in _rows(stack)] == [1, 2, 3, 4, 6]
+    stack.sql("INSERT INTO hosts VALUES (99)")
+    wait_until(lambda: [row[0] for row in _rows(stack)] == [1, 2, 3, 4, 6, 99])
+
+
+def _shown(stack: Stack, table: str) -> list[dict[str, Any]]:
+    """What the restricted role reads."""
+    lake = stack.catalog("restricted")
+    if not lake.table_exists(f"restricted_{table}"):
+        return []
+    rows = lake.load_table(f"restricted_{table}").scan().to_arrow().to_pylist()
+    return sorted(rows, key=lambda row: next(iter(row.values())))
 
 
 def _rows(stack: Stack) -> list[tuple[int, Any]]:
@@ -148,6 +167,16 @@ def test_a_derived_table_is_what_its_query_makes_whatever_happens(streaming: Sta
               "INSERT INTO bills VALUES (1000, 51, 12.5, 'x', false)")  # fmt: skip
     stack.lakehouse("resync", "bills", "--because", "test")
     wait_until(lambda: _spent(stack) == _wanted(stack))
+    # Nobody sees what breaks its contract, and a role no more than it is shown.
+    seen = _spent(stack)
+    stack.sql("INSERT INTO bills VALUES (2000, 9, -99999, NULL, false)")
+    wait_until(lambda: "marts.spent isn't published" in stack.status())
+    assert _spent(stack) == seen
+    stack.sql("DELETE FROM bills WHERE id = 2000")
+    wait_until(lambda: "isn't published" not in stack.status())
+    wait_until(lambda: [(row["buyer"], row["spent"]) for row in _shown(stack, "marts.spent")]
+               == sorted((buyer, row[2]) for buyer, row in _wanted(stack).items()))  # fmt: skip
+    assert {"name", "bills"}.isdisjoint(_shown(stack, "marts.spent")[0])
     proof = stack.own("verify", "--derived", "marts.spent")
     assert proof["equal"], proof
     assert proof["tables"][0]["rows"] == 50

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pyspark.sql import SparkSession
 
 from pipelines.changes.topic_batch import TopicBatch, TopicOutcome
+from pipelines.checks.audit import audited
 from pipelines.evolve.applied import applied_schema
 from pipelines.evolve.backfill import backfill
 from pipelines.evolve.describe import Description
@@ -26,7 +27,6 @@ from pipelines.lake.row_delta import Moved
 from pipelines.lake.table import LakeTable
 from pipelines.ledger.resyncs import Resync, check_lost, check_partitions, remove_stale, replaces_rows
 from pipelines.ledger.table_ledger import TableLedger
-from pipelines.mirror.table.audit import audited
 from pipelines.mirror.table.commits import Commits
 from pipelines.mirror.table.due import DueBatches
 from pipelines.mirror.table.key_changes import KeyChanges
@@ -132,7 +132,7 @@ class TableMirror:
         outcome, self._resync = planned.outcome, self._resyncs.of(self._topic.name)
         self._stale = True
         try:
-            with audited(self._rules.audit, self._ledger, Lake(planned.session), outcome):
+            with audited(self._rules.audit, self._ledger, Lake(planned.session), outcome.stage):
                 with outcome.stage("ledger"):
                     self._begin(planned)
                 while not self._bring(planned):

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass, field
 
+from pipelines.checks.audit import AuditBranch
 from pipelines.lake.file_rows import Budget
 from pipelines.limits import Limits
-from pipelines.mirror.table.audit import AuditBranch
 from pipelines.protection.functions import Vault
 from pipelines.specs.layout import Layout
 from pipelines.specs.load import SchemaPolicy

@@ -11,7 +11,7 @@ from pyiceberg.table import Table
 from lineage import facets
 from lineage.events import COMPLETE, START, Read, Written, event, run_id
 from lineage.facets import IDENTITY
-from lineage.names import job
+from lineage.names import Name, job
 from pipelines.lake.properties import PUBLISHED_OF, PUBLISHED_PROTECTED, PUBLISHED_ROLE, PUBLISHED_SNAPSHOT
 from services.lineage.follow.world import SPARK, State, World, committed_at
 from services.stack.lake import lineage
@@ -36,13 +36,14 @@ class Published:
 
 
 def _datasets(world: World) -> Iterator[Table]:
-    return all_datasets(world.catalog, {table.name.partition(".")[0] for table in world.mirrored})
+    beside = {table.name()[-2] for table in world.beside}
+    return all_datasets(world.catalog, beside | {table.name.partition(".")[0] for table in world.mirrored})
 
 
 def _events(world: World, dataset: Table, known: object) -> Iterator[RunEvent]:
     properties = dataset.properties
-    of = world.of_name(properties[PUBLISHED_OF])
-    if of is None:
+    source = _source(world, properties[PUBLISHED_OF])
+    if source is None:
         return
     name = ".".join(dataset.name()[-2:])
     does = job("publish", name)
@@ -57,7 +58,6 @@ def _events(world: World, dataset: Table, known: object) -> Iterator[RunEvent]:
         summary = snapshot.summary.additional_properties if snapshot.summary else {}
         if PUBLISHED_SNAPSHOT not in summary:
             continue
-        source, _ = of.lake()
         columns = {field.name: (field.name, _how(done.get(field.name))) for field in dataset.schema().fields}
         made = {
             **about, **facets.schema((f.name, str(f.field_type), f.doc) for f in dataset.schema().fields),
@@ -70,6 +70,14 @@ def _events(world: World, dataset: Table, known: object) -> Iterator[RunEvent]:
                 world.engine, kind)  # fmt: skip
         for what in (START, COMPLETE):
             yield event(what, at, *said)
+
+
+def _source(world: World, of: str) -> Name | None:
+    """Return what the lineage calls the table that a dataset is of."""
+    mirrored = world.of_name(of)
+    if mirrored is not None:
+        return mirrored.lake()[0]
+    return next((world.located(table)[0] for table in world.beside if ".".join(table.name()[-2:]) == of), None)
 
 
 def _how(protection: str | None) -> Transformation:

@@ -7,6 +7,8 @@ from urllib3.exceptions import ProtocolError
 
 from infra import object_store_setup as setup
 
+ANALYST = setup.analyst_policy("lake", "shop", "events, marts")
+
 
 def allowed(policy: dict[str, Any]) -> set[str]:
     return {action for s in policy["Statement"] if s["Effect"] == "Allow" for action in s["Action"]}
@@ -14,8 +16,7 @@ def allowed(policy: dict[str, Any]) -> set[str]:
 
 @pytest.mark.parametrize(
     "policy",
-    [setup.warehouse_policy("lake"), setup.bucket_policy("lake"), setup.analyst_policy("lake", "shop"),
-     setup.restricted_policy("lake")],
+    [setup.warehouse_policy("lake"), setup.bucket_policy("lake"), ANALYST, setup.restricted_policy("lake")],
 )  # fmt: skip
 def test_nobody_administers_or_touches_buckets(policy: dict[str, Any]) -> None:
     assert not any(
@@ -31,7 +32,7 @@ def test_writers_of_tables_stay_below_the_warehouse_and_what_is_published() -> N
     assert [s["Resource"] for s in objects] == [["arn:aws:s3:::lake/warehouse/*", "arn:aws:s3:::lake/published/*"]]
 
 
-@pytest.mark.parametrize("policy", [setup.analyst_policy("lake", "shop"), setup.restricted_policy("lake")])
+@pytest.mark.parametrize("policy", [ANALYST, setup.restricted_policy("lake")])
 def test_readers_only_read_and_list_where_they_may(policy: dict[str, Any]) -> None:
     assert allowed(policy) == {"s3:GetObject", "s3:ListBucket", "s3:GetBucketLocation"}
     (listing,) = (s for s in policy["Statement"] if s["Action"] == ["s3:ListBucket"])

@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 
 from pipelines.changes.topic_batch import TopicBatch, TopicOutcome
 from pipelines.changes.waiting import firsts
+from pipelines.checks.audit import AuditBranch
 from pipelines.errors import UnknownSchema
 from pipelines.kafka.profile import TopicProfile, profile_records
 from pipelines.kafka.ranges import Ranges
@@ -28,7 +29,6 @@ from pipelines.lake.table import LakeTable
 from pipelines.ledger.entries import Counts, commit_entries, ledger_problems, read_ledger
 from pipelines.ledger.resyncs import Resync
 from pipelines.limits import Limits
-from pipelines.mirror.table.audit import AuditBranch
 from pipelines.mirror.table.mirror import TableMirror
 from pipelines.mirror.table.rules import Rules
 from pipelines.mirror.table.topic import Topic as TopicReader

@@ -40,6 +40,7 @@ from services.cli import (
     schema,
     show,
     tables,
+    trial,
     verify,
 )
 from services.cli.reference import commands
@@ -287,6 +288,12 @@ CASES = [
         {"by": COLUMN, "start": "2026-05-01 12:34:56+00:00", "end": "2026-05-02 12:34:56+00:00",
          "written": {"inserted": 1_234_567, "updated": 98_765, "deleted": 4_321}}]),
          (f"marts.{LONG}", "2026-05-01 12:34:56", "1,234,567", "98,765", "4,321", "1 pieces")),
+    Case("lakehouse backfill", "--branch", lambda: trial._print(
+        {"table": f"marts.{LONG}", "branch": LONG, "rows": 98_765_432, "missing": 12_345, "extra": 6_789,
+         "differing": 4_321, "columns": {COLUMN: 3_210}, "added": ["later"], "dropped": ["sooner"], "examples": [
+             {"kind": "differs", "key": {"id": 4711}, "values": {COLUMN: {"now": "12.5", "tried": None}}}]}),
+         (f"marts.{LONG}", "98,765,432", "12,345", "6,789", "4,321", "3,210", "4711", "12.5 now", "later", "sooner",
+          f"VERSION AS OF '{LONG}'", "--discard")),
     Case("lakehouse heal", "", lambda: out.print(f"{TABLE}: {REASON}"), (TABLE, REASON)),
     Case("lakehouse table list", "", lambda: tables._print(facts(), HELD), (*FACTS_VALUES, f"held: {TOPIC}", REASON)),
     Case("lakehouse table show", "", lambda: show._print(DESCRIBED, facts()[0], SNAPSHOTS, PROMISE, {"mail": "hash"}),

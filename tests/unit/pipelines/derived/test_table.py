@@ -8,17 +8,20 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from pipelines.checks.audit import AuditBranch
 from pipelines.derived import write
 from pipelines.derived.backfill import backfill
 from pipelines.derived.inputs import origin_of
 from pipelines.derived.outcome import DerivedOutcome
 from pipelines.derived.table import DerivedTable
-from pipelines.errors import AwaitsInput, StopPipeline
+from pipelines.derived.trial import discard, try_out
+from pipelines.errors import AwaitsInput, NotPublished, StopPipeline
 from pipelines.lake.catalog import Lake
 from pipelines.lake.properties import LATE_ROWS, TABLE_PROPERTIES
 from pipelines.lake.table import LakeTable
 from pipelines.protection.columns import ProtectedColumns
 from pipelines.specs.derived import DerivedSpec
+from quality.contract import Column, Contract
 
 TOTALS = """SELECT c.name, count(o.id) AS orders, sum(o.amount) AS total
             FROM customers c LEFT JOIN orders o ON o.customer = c.id GROUP BY c.name"""
@@ -347,3 +350,56 @@ def test_a_range_is_filled_piece_by_piece_and_what_is_right_stays(house: House) 
     assert (outcome.how, outcome.keys) == ("keys", 1)
     with pytest.raises(StopPipeline, match="by sensor: of its key these can: minute"):
         list(backfill(house.session, spec, ProtectedColumns(), by="sensor"))
+
+
+def test_nobody_sees_what_breaks_a_blocking_contract(house: House) -> None:
+    total = Column("total", options={"minimum": 0})
+    contract = Contract((house.space, "totals"), "1", "active", (Column("name", key=1), total), blocking=True)
+    derived = DerivedTable(house.spec(), contract, None, None, AuditBranch(house.spark, contract, lambda: None))
+    house.bring(derived)
+    seen = house.rows()
+    assert seen == house.anew()
+    house.sql("INSERT INTO {orders} VALUES (20, 2, -100)")
+    with pytest.raises(NotPublished, match=r"totals isn't published, .*: total.minimum \(1 rows\)"):
+        house.bring(derived)
+    assert (house.rows(), house.table().branches) == (seen, {"main"})
+    house.sql("UPDATE {orders} SET amount = 100 WHERE id = 20")
+    assert house.bring(derived).updated == 1
+    assert house.rows() == house.anew()
+    assert house.table().branches == {"main"}
+
+
+def test_another_definition_is_tried_beside_what_readers_see(house: House) -> None:
+    derived = DerivedTable(house.spec())
+    house.bring(derived)
+    seen = house.rows()
+    # What comes meanwhile isn't the definition's doing.
+    house.sql("INSERT INTO {orders} VALUES (40, 1, 1000)")
+    another = TOTALS.replace("sum(o.amount) AS total", "sum(o.amount * 2) AS total, max(o.id) AS last")
+    another += " HAVING c.name <> 'cyd'"
+    spec = house.spec(sql=another)
+    trial = try_out(house.spark, spec, ProtectedColumns(None, None), "twice", 5)
+    assert (trial.rows, trial.missing, trial.extra, trial.differing) == (2, 0, 1, 2)
+    assert trial.columns == {"orders": 0, "total": 2}
+    assert (trial.added, trial.dropped) == (("last",), ())
+    assert {"kind": "extra", "key": {"name": "cyd"}} in trial.examples
+    assert {"kind": "differs", "key": {"name": "bob"},
+            "values": {"total": {"now": "7.00", "tried": "14.00"}}} in trial.examples  # fmt: skip
+    assert house.rows() == sorted(((*row, None) for row in seen), key=repr)
+    tried = house.spark.sql(f"SELECT * FROM lake.{house.space}.totals VERSION AS OF 'twice'").collect()
+    assert sorted((row["name"], int(row["total"]), row["last"]) for row in tried) == [("ann", 31, 2), ("bob", 14, 3)]
+    # The table goes on beside it, and loses the column that its own query doesn't give.
+    assert house.bring(derived).updated == 1
+    plain = ProtectedColumns(None, None)
+    assert discard(house.spark, house.spec(), plain, "twice")
+    assert house.rows() == house.anew()
+    assert not discard(house.spark, house.spec(), plain, "twice")
+    with pytest.raises(StopPipeline, match="main is what readers"):
+        try_out(house.spark, spec, ProtectedColumns(None, None), "main", 5)
+
+
+def test_a_definition_with_another_key_is_another_table(house: House) -> None:
+    house.bring(DerivedTable(house.spec()))
+    spec = house.spec(key=["id"], sql="SELECT id, name FROM customers")
+    with pytest.raises(StopPipeline, match="has no column id, which would be in its key"):
+        try_out(house.spark, spec, ProtectedColumns(None, None), "other", 5)

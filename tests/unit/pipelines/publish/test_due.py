@@ -21,7 +21,7 @@ from quality.audience import Audience
 from quality.contract import Column, Contract
 
 ORDERS = Contract(("public", "orders"), "1", "active", (Column("id", key=1), Column("note")))
-SHOWN = Shown("shop", ORDERS, Audience("restricted", {"id": None, "note": None}, None))
+SHOWN = Shown(("shop", "orders"), ORDERS, Audience("restricted", {"id": None, "note": None}, None))
 NAME = "restricted_shop.orders"
 
 
@@ -140,7 +140,7 @@ def publisher(lake: Lake, monkeypatch: pytest.MonkeyPatch, script: str) -> tuple
     )
     monkeypatch.setattr(service, "open_catalog", lambda _: lake)
     worker = (sys.executable, "-c", script)
-    return service.Publisher(settings, [SHOWN], lake.due(), Event(), log, worker), log  # type: ignore[arg-type]
+    return service.Publisher(settings, [SHOWN], frozenset({"shop"}), lake.due(), Event(), log, worker), log  # type: ignore[arg-type]
 
 
 def test_a_worker_is_started_only_for_what_is_due(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 """What a role is shown of a table, as it changes."""
 
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -31,7 +32,7 @@ class Shown:
 
     def define(self, columns: Any, rows: str | None = None) -> None:
         contract = Contract(("public", self.topic.table), "1", "active", COLUMNS)
-        self.dataset = Dataset("shop", contract, Audience("restricted", columns, rows))
+        self.dataset = Dataset(("shop", self.topic.table), contract, Audience("restricted", columns, rows))
 
     def apply(self, *events: tuple[Any, ...]) -> None:
         self.topic.apply(self.mirror, self.topic.batch(list(events)), self.batches)
@@ -139,3 +140,48 @@ def test_it_doesnt_rot(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> 
     assert int(shown.table.summary["total-data-files"]) < 8
     assert int(shown.table.summary["total-delete-files"]) < 6
     assert shown.rows() == shown.topic.rows()
+
+
+@pytest.fixture
+def computed(spark: SparkSession, unique: Callable[[], str]) -> Iterator[str]:
+    """A table whose rows no record wrote, of which two look the same to who doesn't see the key."""
+    name = unique()
+    spark.sql("CREATE NAMESPACE IF NOT EXISTS lake.marts")
+    spark.sql(
+        f"CREATE TABLE lake.marts.{name} (id int, name string, seen array<string>) USING iceberg"
+        " TBLPROPERTIES ('lakehouse.kind' = 'derived')"
+    )
+    spark.sql(f"INSERT INTO lake.marts.{name} VALUES (1, 'a', array('x')), (2, 'a', array('x')), (3, NULL, NULL)")
+    yield name
+    spark.sql(f"DROP TABLE lake.marts.{name}")
+
+
+def test_rows_that_were_computed_are_told_apart_by_what_is_shown(spark: SparkSession, computed: str) -> None:
+    contract = Contract(("marts", computed), "1", "active", COLUMNS)
+    dataset = Dataset(("marts", computed), contract, Audience("restricted", {"name": None, "seen": None}, None))
+    refresher = Refresher(spark, None, vault_of(spark))
+
+    def shown() -> list[tuple[Any, ...]]:
+        return sorted(
+            map(tuple, spark.sql(f"SELECT name, seen FROM lake.restricted_marts.{computed}").collect()), key=repr
+        )
+
+    first = refresher.refresh(dataset)
+    assert first is not None
+    assert first.anew
+    assert shown() == [("a", ["x"]), ("a", ["x"]), (None, None)]
+    assert refresher.refresh(dataset) is None
+    spark.sql(f"UPDATE lake.marts.{computed} SET name = 'b' WHERE id = 3")
+    spark.sql(f"DELETE FROM lake.marts.{computed} WHERE id = 1")
+    then = refresher.refresh(dataset)
+    assert then is not None
+    assert not then.anew
+    assert shown() == [("a", ["x"]), ("b", None)]
+    table = Lake(spark).table(*dataset.name)
+    assert table is not None
+    assert set(table.column_types) == {"name", "seen", "_nth"}
+    # What is written once more as it was changes nothing that is shown.
+    spark.sql(f"UPDATE lake.marts.{computed} SET id = 9 WHERE id = 2")
+    refresher.refresh(dataset)
+    table.refresh()
+    assert table.summary.get("added-records", "0") == "0"

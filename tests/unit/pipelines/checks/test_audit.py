@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from pipelines.checks.audit import BRANCH
 from pipelines.errors import StopPipeline
 from pipelines.lake.names import CHECK_RUNS
 from pipelines.ledger.entries import Counts
-from pipelines.mirror.table.audit import BRANCH
 from quality.checks import QUERY, Check
 from quality.contract import Column, Contract
 from tests.unit.pipelines.harness import Topic, create, delete, insert, poison, remove, truncate, update

@@ -6,12 +6,11 @@ published or not.
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from threading import Lock
 
 from pyspark.sql import SparkSession
 
-from pipelines.changes.topic_batch import TopicOutcome
 from pipelines.checks.record import PreviousRun, Record, Run
 from pipelines.checks.run import Checker
 from pipelines.errors import JavaRaised, NotPublished
@@ -76,23 +75,46 @@ class AuditBranch:
 
 
 @contextmanager
-def audited(audit: AuditBranch | None, ledger: TableLedger, lake: Lake, outcome: TopicOutcome) -> Iterator[None]:
-    """Have readers see what is committed to the ledger's table within the block once it was audited, if it is to be.
+def audited_table(audit: AuditBranch | None, table: LakeTable) -> Iterator[LakeTable]:
+    """Give the table that a commit within the block goes to, which readers see once it was audited, if it is to be.
 
     Raises NotPublished.
+    """
+    if audit is None:
+        yield table
+        return
+    branch = audit.begin(table)
+    try:
+        yield branch
+        audit.publish(branch)
+    except BaseException:
+        with suppress(JavaRaised):
+            audit.abandon(branch)
+        raise
+    table.refresh()
+
+
+@contextmanager
+def audited(
+    audit: AuditBranch | None, ledger: TableLedger, lake: Lake,
+    stage: Callable[[str], AbstractContextManager[None]] = lambda _: nullcontext(),
+) -> Iterator[None]:  # fmt: skip
+    """Have readers see what is committed to the ledger's table within the block once it was audited, if it is to be.
+
+    ``stage``: what is told of how long parts of it take. Raises NotPublished.
     """
     if audit is None:
         yield
         return
     ledger.load(lake)
     if ledger.table is not None:
-        with outcome.stage("audit"):
+        with stage("audit"):
             audit.begin(ledger.table)
     ledger.branch = BRANCH
     try:
         yield
         if ledger.table is not None:
-            with outcome.stage("audit"):
+            with stage("audit"):
                 audit.publish(ledger.table)
     except BaseException:
         # Where even that can't be done, it is when the table is next begun.
