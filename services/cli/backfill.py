@@ -45,7 +45,7 @@ def backfill(
     by: Annotated[str, typer.Option(help="The key's column by which pieces are made; by itself the first.")] = "",
     every: Annotated[str, typer.Option(help="How much of it a piece has: a duration, or a number.")] = "1 day",
     branch: Annotated[str, typer.Option(help="Try --spec on this branch of the table, and compare.")] = "",
-    spec: Annotated[Path | None, typer.Option(exists=True, dir_okay=False, help="The spec to try.")] = None,
+    spec: Annotated[Path | None, typer.Option(help="The spec to try.")] = None,
     discard: Annotated[bool, typer.Option("--discard", help="Remove the branch.")] = False,
     because: Annotated[str | None, typer.Option(help="Why, for the audit trail.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
