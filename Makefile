@@ -31,6 +31,7 @@ up: ## Install what is missing, start everything, wait until healthy (PROFILES=w
 	@$(TOOLCHAIN) preflight --runner $(CHOSEN)
 	@$(TOOLCHAIN) env
 	@$(if $(filter process,$(CHOSEN)),$(if $(findstring connect-sink,$(PROFILES) $(s)),$(TOOLCHAIN) install iceberg-sink))
+	@$(if $(filter process,$(CHOSEN)),$(if $(findstring observe,$(PROFILES)),$(TOOLCHAIN) install observe))
 	@$(TOOLCHAIN) install $(COMPONENTS) --then $(RUNNER_CMD) up $(s)
 	@$(if $(filter process,$(CHOSEN)),$(TOOLCHAIN) later)
 

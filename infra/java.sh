@@ -16,6 +16,12 @@ java_options=(
 # it takes (decision 054).
 quick_compiler=-XX:TieredStopAtLevel=1
 
+# observed SERVICE: has the JVM tell its metrics on METRICS_PORT, if the stack is observed (PROFILES=observe).
+observed() {
+  [[ -z ${OBSERVE:-} ]] ||
+    java_options+=("-javaagent:$toolchain/jars/jmx/agent.jar=${BIND_ADDRESS:-127.0.0.1}:$METRICS_PORT:$PWD/infra/jmx/$1.yml")
+}
+
 # render TEMPLATE: prints it with every ${NAME} replaced by that variable; an unset one is an error.
 render() {
   local text

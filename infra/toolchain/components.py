@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import checksums, golang, java, maven, packages, python, uv
+from . import checksums, debian, golang, java, maven, packages, python, uv
 from .commands import run
 from .errors import ToolchainError
 from .folders import replacing, scratch, unpack
@@ -143,6 +143,21 @@ def _install_converter(layout: Layout, log: Path) -> None:
         fresh.replace(_converter(layout))
 
 
+def _agent(fetched: Path, target: Path) -> None:
+    (jar,) = fetched.glob("*.jar")
+    jar.rename(target / "agent.jar")
+
+
+OBSERVE = {
+    "packages": ("prometheus", "prometheus-alertmanager", "prometheus-postgres-exporter"),
+    "programs": ("prometheus", "promtool", "prometheus-alertmanager", "amtool", "prometheus-postgres-exporter"),
+}
+
+
+def _install_observe(layout: Layout, log: Path) -> None:
+    debian.install(layout, log, OBSERVE["packages"], OBSERVE["programs"], layout.toolchain / "bin")
+
+
 COMPONENTS: Mapping[str, Component] = {
     "uv": Component(
         "uv, which installs Python packages",
@@ -218,14 +233,22 @@ COMPONENTS: Mapping[str, Component] = {
         needs=("python", "spark"),
         later=True,
     ),
+    "jmx": _jars("jmx", "The agent for metrics of JVMs", _agent),
+    "observe": Component(
+        "Prometheus, Alertmanager and PostgreSQL's exporter",
+        lambda layout: layout.toolchain / "bin" / "prometheus",
+        lambda _: ["1", *OBSERVE["packages"]],
+        _install_observe,
+        needs=("jmx",),
+    ),
     "flink": _jars("flink", "Flink, which the benchmark measures", _as_they_are),
     "iceberg-sink": _jars("iceberg-sink", "Iceberg's sink of Connect", _as_they_are),
 }
-OPTIONAL = frozenset({"dev", "faults", "flink", "iceberg-sink"})
+OPTIONAL = frozenset({"dev", "faults", "flink", "iceberg-sink", "observe", "jmx"})
 DEFAULT = tuple(name for name, component in COMPONENTS.items() if name not in OPTIONAL and not component.later)
 """What `make up` installs first. `dev` is for `make check` and `make test`, `faults` for `make proxies` and chaos; the
 peers `flink` and `iceberg-sink` are for `make bench`, which installs them itself, and the latter for the profile
-`connect-sink`."""
+`connect-sink`; `observe` is for the profile of that name."""
 LATER = tuple(name for name, component in COMPONENTS.items() if component.later)
 """What `make up` installs in the background, when the stack is up."""
 IMAGES: Mapping[str, tuple[str, ...]] = {
@@ -237,6 +260,7 @@ IMAGES: Mapping[str, tuple[str, ...]] = {
     "connect-sink": ("kafka", "iceberg-sink"),
     "catalog": ("catalog",),
     "lakehouse": ("python", "project", "spark"),
+    "observe": ("observe",),
 }
 """What a service of an image (a target of infra/Dockerfile) needs, on a machine without containers."""
 RUNNER = ("python", "project")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 from collections.abc import Mapping
@@ -13,6 +14,12 @@ from .layout import Layout
 
 COMPOSE_ONLY = frozenset({"SPARK_MASTER_PORT", "SPARK_MASTER_UI_PORT", "SPARK_WORKER_UI_PORT"})
 NOT_PUBLISHED = frozenset({"KAFKA_INTERNAL_PORT", "KAFKA_CONTROLLER_PORT", "SPARK_MASTER_PORT"})
+# Nobody listens on these without PROFILES=observe.
+OBSERVED = frozenset(
+    {"CONSOLE_PORT", "PROMETHEUS_PORT", "ALERTMANAGER_PORT", "KAFKA_METRICS_PORT", "CONNECT_METRICS_PORT",
+     "CATALOG_METRICS_PORT", "POSTGRES_METRICS_PORT"}
+)  # fmt: skip
+_METRICS = "_METRICS_PORT"
 PROJECT = "lakehouse"
 _LISTEN = "0A"
 
@@ -28,7 +35,12 @@ class Taken:
 def wanted(values: Mapping[str, str], runner: str) -> dict[str, int]:
     """Return the ports that a runner binds on this machine, by variable; raises `ToolchainError` if one is none."""
     skipped = COMPOSE_ONLY if runner == "process" else NOT_PUBLISHED
-    texts = {name: text.strip("'\"") for name, text in values.items() if name.endswith("_PORT") and name not in skipped}
+    if "observe" not in os.environ.get("PROFILES", ""):
+        skipped |= OBSERVED
+    texts = {
+        name: text.strip("'\"") for name, text in values.items()
+        if name.endswith("_PORT") and name not in skipped and not (runner == "compose" and name.endswith(_METRICS))
+    }  # fmt: skip
     for name, text in texts.items():
         if not (text.isdigit() and 0 < int(text) < 65536):
             raise ToolchainError(f"{name}={text} is no port", "Give it a number from 1024 to 65535 in .env.")

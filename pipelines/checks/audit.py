@@ -112,6 +112,7 @@ def audited(
             audit.begin(ledger.table)
     ledger.branch = BRANCH
     try:
+        ledger.load(lake)
         yield
         if ledger.table is not None:
             with stage("audit"):

@@ -84,7 +84,7 @@ class StreamTable:
         self._plan: StreamPlan | None = None
         self._own: SparkSession | None = None
         self._seen: SeenEvents | None = None
-        self._stale = True
+        self._stale, self._visible = True, dict[int, int]()
 
     @property
     def lake_name(self) -> str:
@@ -98,8 +98,8 @@ class StreamTable:
 
     @property
     def positions(self) -> Mapping[int, int]:
-        """Partition to the offset up to which everything is in the table."""
-        return self._ledger.known.positions
+        """Partition to the offset up to which readers of the table see everything."""
+        return self._visible
 
     def between_batches(self, session: SparkSession) -> AbstractContextManager[TableLedger]:
         """Give the table's ledger as it is now, for commits that change no row."""
@@ -114,7 +114,7 @@ class StreamTable:
             return outcome
         if self._stale:
             self._ledger.load(Lake(session))
-            self._stale = False
+            self._stale, self._visible = False, dict(self._ledger.known.positions)
         self._ledger.partitions = len(partitions)
         try:
             pending = self._pending(partitions, outcome, number)
@@ -129,6 +129,8 @@ class StreamTable:
             if isinstance(error, Moved):
                 raise RetryBatch(str(error)) from error
             raise
+        # Not before: what is being audited nobody sees yet.
+        self._visible = dict(self._ledger.known.positions)
         return outcome
 
     def _pending(self, partitions: list[int], outcome: StreamOutcome, number: int) -> Ranges:

@@ -20,6 +20,8 @@ from pipelines.kafka.lease import Lease
 from pipelines.kafka.read import read_stream
 from pipelines.kafka.topic_reader import is_outrun
 from pipelines.log import json_log
+from pipelines.metrics.meter import Meter
+from pipelines.metrics.serve import serve
 from pipelines.mirror.batch import BatchMirror
 from pipelines.mirror.jit import choose_jit, restart_process
 from pipelines.protection.crypto import keys_for
@@ -28,6 +30,7 @@ from pipelines.settings import MirrorSettings
 from pipelines.signals import SIGNALS, stop_on_signals
 from pipelines.sources.kinds import stream_source
 from pipelines.spark.executors import ABSENT_SECONDS, ExecutorWatch
+from pipelines.spark.heap import tell_heap
 from pipelines.spark.leaks import freeze_modules
 from pipelines.spark.session import abandon, end_session, leave, start_session
 from pipelines.specs.load import SpecError, load_specs
@@ -61,17 +64,19 @@ def main() -> int:
     for name in ("PROTECTION_KEY", "SPARK_SECRET_KEY"):
         os.environ.pop(name, None)
     lease = Lease(settings.kafka_bootstrap, settings.source_name, settings.state_dir, log)
-    source = stream_source(settings)
+    source, meter = stream_source(settings), Meter("mirror")
+    serve(meter, log)
     chosen = choose_jit(settings, source.topic_pattern)
     settings = settings.model_copy(update={"spark_java_options": chosen.java_options})
     spark = start_session(settings, f"mirror {settings.source_name}", lasting=True)
     spark.sparkContext.setLogLevel("WARN")
+    tell_heap(meter, spark)
     log.info("started", source=settings.source_name, schemas=settings.schemas, spark=settings.spark_master,
              backlog=chosen.backlog, java_options=chosen.java_options)  # fmt: skip
     try:
         enforce.check(spark, contracts.values())
         vault = None if keys is None else Vault.of(spark, keys)
-        mirror = partial(BatchMirror, spark, settings, source, stop, caught_up, log, specs, contracts, vault)
+        mirror = partial(BatchMirror, spark, settings, source, stop, caught_up, log, meter, specs, contracts, vault)
         done = caught_up if chosen.for_backlog else Event()
         freeze_modules()
         code = _run(spark, settings, source.topic_pattern, mirror, lease, stop, done, log) if lease.acquire(stop) else 0

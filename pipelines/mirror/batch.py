@@ -19,13 +19,14 @@ from pipelines.ledger.entries import Ledger
 from pipelines.ledger.resyncs import Resyncs
 from pipelines.limits import Limits
 from pipelines.maintenance.rounds import Maintenance
+from pipelines.metrics.meter import Meter
 from pipelines.mirror.awaited_offsets import AwaitedOffsets
 from pipelines.mirror.background import BackgroundTables
 from pipelines.mirror.intake import BatchRecords, Intake
 from pipelines.mirror.jobs import TableJobs
 from pipelines.mirror.pace import Pace
 from pipelines.mirror.plan import Step, TableState, step
-from pipelines.mirror.report import batch_line
+from pipelines.mirror.report import MirrorMeter, batch_line
 from pipelines.mirror.table.mirror import TableMirror
 from pipelines.mirror.tables import PIPELINE, Tables
 from pipelines.progress.holds import Holds, Outlook
@@ -53,19 +54,19 @@ class BatchMirror:
 
     def __init__(
         self, spark: SparkSession, settings: MirrorSettings, source: StreamSource, stop: Event, caught_up: Event,
-        log: BoundLogger, specs: Specs, contracts: Mapping[tuple[str, str], Contract], vault: Vault | None,
+        log: BoundLogger, meter: Meter, specs: Specs, contracts: Mapping[tuple[str, str], Contract],
+        vault: Vault | None,
     ) -> None:  # fmt: skip
         self._settings, self._stop, self._log, self._holds = settings, stop, log, Holds()
-        self._caught_up = caught_up
         self._publisher = ProgressPublisher(settings.kafka_bootstrap, log)
         self._pace, self._maintenance = Pace(specs.default_freshness), Maintenance(spark, specs, log)
-        self._awaited = AwaitedOffsets(settings.kafka_bootstrap)
+        self._awaited, self._offsets = AwaitedOffsets(settings.kafka_bootstrap), OffsetLog(settings.checkpoint)
         self._letters = DeadLetters(spark, settings.kafka_bootstrap, PIPELINE)
-        self._source, self._limits = source, Limits()
-        self._offsets = OffsetLog(settings.checkpoint)
+        self._source, self._limits, self._caught_up = source, Limits(), caught_up
         self._waiting, self._resyncs = WaitingKeys(spark, vault), Resyncs(spark)
         self._known = Tables(spark, settings, source, specs, contracts, vault, self._limits, stop)
         self._tables = self._known.mirrors
+        self._meter = MirrorMeter(meter, self._tables)
         self._audited = {source.topic(table) for table, c in contracts.items() if c.blocking}
         self._intake = Intake(settings.kafka_bootstrap, self._tables, self._audited, self._waiting, self._limits)
         self._background = BackgroundTables(spark)
@@ -123,6 +124,7 @@ class BatchMirror:
         if any(outcome.rows or outcome.reread or outcome.schema_changes or outcome.swept for outcome in outcomes):
             failpoint("before-checkpoint")
             self._log.info("batch", **batch_line(number, outcomes, profiled - looking, time.monotonic() - started))
+        self._meter.batch(outcomes, self._holds.all(), time.monotonic() - started)
         committed = [outcome.topic for outcome in outcomes if outcome.committed]
         # What is under way comes in its own time.
         pause = self._pace.end(bool(committed), waiting.keys() - self._background.busy().keys(), behind)
@@ -242,6 +244,7 @@ class BatchMirror:
     def _hold_or_release(self, topic: str, error: BaseException | None, planned: Ranges) -> None:
         """Release a table that goes on, or hold one that failed."""
         if error is not None:
+            self._meter.failed(topic)
             self._hold(topic, error, planned)
         elif self._holds.release(topic):
             self._log.info("table_released", topic=topic)

@@ -1,13 +1,15 @@
-"""Report a batch in one line of the log."""
+"""Report a batch: in one line of the log, and in metrics."""
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from pipelines.changes.topic_batch import TopicOutcome
 from pipelines.ledger.entries import Counts
+from pipelines.metrics.meter import Meter
+from pipelines.mirror.table.mirror import TableMirror
 
 
 def batch_line(number: int, outcomes: Sequence[TopicOutcome], profile_s: float, total_s: float) -> dict[str, Any]:
@@ -41,3 +43,39 @@ def batch_line(number: int, outcomes: Sequence[TopicOutcome], profile_s: float, 
         "stage_ms": stages,
         "lag_ms": None if oldest is None else round((time.time() - oldest) * 1000),
     }
+
+
+class MirrorMeter:
+    """The metrics of the mirror's tables. ``tables``: topic to its mirror, of those that have been met."""
+
+    def __init__(self, meter: Meter, tables: Mapping[str, TableMirror]) -> None:
+        self._meter, self._tables = meter, tables
+
+    def batch(self, outcomes: Sequence[TopicOutcome], held: Iterable[str], seconds: float) -> None:
+        """Tell what became of a batch's tables, and which of all are ``held``."""
+        for outcome in outcomes:
+            self._table(self._tables[outcome.topic].lake_name, outcome)
+        if outcomes:
+            self._meter.add("lakehouse_batches_total")
+            self._meter.add("lakehouse_batch_seconds_total", seconds)
+        for topic, mirror in self._tables.items():
+            self._meter.put("lakehouse_table_held", float(topic in held), table=mirror.lake_name)
+
+    def failed(self, topic: str) -> None:
+        """Tell that a table couldn't be brought on."""
+        self._meter.add("lakehouse_table_retries_total", table=self._tables[topic].lake_name)
+
+    def _table(self, table: str, outcome: TopicOutcome) -> None:
+        self._meter.add("lakehouse_table_records_total", outcome.rows + outcome.reread, table=table)
+        for name, count in asdict(outcome.counts).items():
+            if count:
+                self._meter.add("lakehouse_table_changes_total", count, table=table, outcome=name)
+        for writer, commits in outcome.writers.items():
+            self._meter.add("lakehouse_table_commits_total", commits, table=table, writer=writer)
+        for stage, ms in outcome.ms.items():
+            self._meter.add("lakehouse_table_stage_seconds_total", ms / 1000, table=table, stage=stage)
+        for promise, rows in outcome.broken.items():
+            self._meter.add("lakehouse_table_broken_rows_total", rows, table=table, promise=promise)
+        if outcome.oldest_commit is not None and outcome.committed:
+            lag = max(0.0, time.time() - outcome.oldest_commit)
+            self._meter.put("lakehouse_table_visible_lag_seconds", lag, table=table)

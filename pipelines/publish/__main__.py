@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from threading import Event
 from types import FrameType
 
@@ -19,6 +19,8 @@ from requests.exceptions import RequestException
 from structlog.stdlib import BoundLogger
 
 from pipelines.log import json_log
+from pipelines.metrics.meter import Meter
+from pipelines.metrics.serve import serve
 from pipelines.protection.crypto import keys_for
 from pipelines.publish.due import Due
 from pipelines.publish.settings import PublishSettings
@@ -46,6 +48,7 @@ class Publisher:
     due: Due
     stop: Event
     log: BoundLogger
+    meter: Meter = field(default_factory=lambda: Meter("publisher"))
     worker: Sequence[str] = (sys.executable, "-m", "pipelines.publish.worker")
     _withdrawn: bool = False
     _trouble: str | None = None
@@ -64,6 +67,7 @@ class Publisher:
         try:
             looks = self.due.looks(open_catalog(self.settings), self.datasets)
             self._trouble = None
+            self.meter.put("lakehouse_datasets_due", len(looks))
         except (RESTError, RequestException) as error:
             # What a catalog that is down, or just comes up, makes of a look: it is tried again.
             said = type(error).__name__
@@ -76,6 +80,7 @@ class Publisher:
         code = self._work()
         if self.stop.is_set():
             return
+        self.meter.add("lakehouse_publish_runs_total", outcome="failed" if code else "done")
         if code == 0:
             self.due.succeeded(looks)
             return
@@ -119,7 +124,8 @@ class Publisher:
 
 def main() -> int:
     """Run until SIGTERM or SIGINT; return the exit code."""
-    log, stop = json_log(), Event()
+    log, stop, meter = json_log(), Event(), Meter("publisher")
+    serve(meter, log)
 
     def ask_to_stop(_number: int, _frame: FrameType | None) -> None:
         stop.set()
@@ -142,7 +148,7 @@ def main() -> int:
         log.info("nothing_to_publish")
     fingerprint = None if keys is None else keys.fingerprint
     due = Due(fingerprint, settings.state_dir / "published.json", AGAIN_SECONDS)
-    Publisher(settings, datasets, namespaces, due, stop, log).run()
+    Publisher(settings, datasets, namespaces, due, stop, log, meter=meter).run()
     return 0
 
 

@@ -21,11 +21,14 @@ from pipelines.kafka.lease import Lease
 from pipelines.kafka.registry import SchemaRegistry
 from pipelines.kafka.topic_reader import TopicReader
 from pipelines.log import json_log
+from pipelines.metrics.meter import Meter
+from pipelines.metrics.serve import serve
 from pipelines.progress.publish import STREAMS_GROUP, ProgressPublisher
 from pipelines.protection.crypto import keys_for
 from pipelines.protection.functions import Vault
 from pipelines.settings import MirrorSettings
 from pipelines.signals import stop_on_signals
+from pipelines.spark.heap import tell_heap
 from pipelines.spark.leaks import freeze_modules
 from pipelines.spark.session import abandon, end_session, leave, start_session
 from pipelines.specs.derived import DerivedSpec
@@ -47,10 +50,11 @@ ROUND_SECONDS = 45
 
 def main() -> int:
     """Run until SIGTERM or SIGINT (0), or until Spark or the lease is lost (1)."""
-    log, stop = json_log(), Event()
+    log, stop, meter = json_log(), Event(), Meter("streams")
 
     stop_on_signals(log, stop)
     settings = MirrorSettings()
+    serve(meter, log)
     failpoints.look_in(settings.failpoints)
     try:
         specs, contracts = load_specs(settings.specs), odcs.load(settings.contracts)
@@ -72,11 +76,12 @@ def main() -> int:
     lease = Lease(settings.kafka_bootstrap, f"{settings.source_name}.{PIPELINE}", settings.state_dir, log)
     spark = start_session(settings, f"streams {settings.source_name}")
     spark.sparkContext.setLogLevel("WARN")
+    tell_heap(meter, spark)
     log.info("started", streams=sorted(specs.streams), derived=sorted(specs.derived), spark=settings.spark_master)
     try:
         enforce.check(spark, mine.values())
         vault = None if keys is None else Vault.of(spark, keys)
-        streams = _streams(spark, settings, specs, mine, vault, stop, log)
+        streams = _streams(spark, settings, specs, mine, vault, stop, log, meter)
         freeze_modules()
         code = _run(spark, streams, lease, alive, stop, log) if lease.acquire(stop) else 0
     except (ContractError, StopPipeline) as error:
@@ -90,7 +95,7 @@ def main() -> int:
 
 def _streams(
     spark: SparkSession, settings: MirrorSettings, specs: Specs, contracts: dict[tuple[str, str], Contract],
-    vault: Vault | None, stop: Event, log: BoundLogger,
+    vault: Vault | None, stop: Event, log: BoundLogger, meter: Meter,
 ) -> Streams:  # fmt: skip
     registry = SchemaRegistry(str(settings.schema_registry_url))
     records = TopicReader(settings.kafka_bootstrap, AT_ONCE)
@@ -124,7 +129,7 @@ def _streams(
         except (JavaCallFailed, OSError, AttributeError):
             return False
 
-    return Streams(spark, tables, specs, waiting, publisher, stop, log, jvm_lives, settings.state_dir)
+    return Streams(spark, tables, specs, waiting, publisher, stop, log, jvm_lives, settings.state_dir, meter)
 
 
 def _wait(stop: Event) -> None:

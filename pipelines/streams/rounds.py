@@ -23,10 +23,12 @@ from pipelines.errors import PipelineError
 from pipelines.events.outcome import StreamOutcome
 from pipelines.events.table import StreamTable
 from pipelines.maintenance.rounds import Maintenance
+from pipelines.metrics.meter import Meter
 from pipelines.progress.holds import HELD, Holds
 from pipelines.progress.publish import METADATA_CHARACTERS, ProgressPublisher
 from pipelines.spark.sessions import Sessions
 from pipelines.specs.load import Specs
+from pipelines.streams.report import StreamsMeter
 
 PARALLEL_TABLES = 2
 SHORTEST_SECONDS, IDLE_SECONDS = 0.5, 5.0
@@ -53,8 +55,9 @@ class Streams:
     def __init__(
         self, spark: SparkSession, tables: Mapping[str, Brought], specs: Specs, waiting: WaitingKeys,
         publisher: ProgressPublisher, stop: Event, log: BoundLogger, jvm_lives: Callable[[], bool], state: Path,
+        meter: Meter,
     ) -> None:  # fmt: skip
-        self._waiting, self._state = waiting, state
+        self._waiting, self._state, self._meter = waiting, state, StreamsMeter(meter)
         self._tables, self._publisher, self._stop, self._log = tables, publisher, stop, log
         self._jvm_lives, self._holds = jvm_lives, Holds()
         self._told: dict[str, str] | None = None
@@ -121,10 +124,12 @@ class Streams:
         except Exception as error:
             if not self._jvm_lives():
                 raise RuntimeError("Spark's JVM is gone") from error
+            self._meter.failed(table.lake_name)
             self._hold(topic, error)
             return False
         if self._holds.release(topic):
             self._log.info("table_released", topic=topic)
+        self._meter.brought(table.lake_name, outcome, time.monotonic() - began)
         if isinstance(table, StreamTable) and isinstance(outcome, StreamOutcome):
             self._tell(table, outcome, time.monotonic() - began)
         elif isinstance(outcome, DerivedOutcome):
@@ -165,6 +170,7 @@ class Streams:
 
     def _publish(self) -> None:
         holds = self._holds.all()
+        self._meter.held({table.lake_name: topic in holds for topic, table in self._tables.items()})
         self._tell_held({topic: hold.told for topic, hold in holds.items() if hold.told})
         self._publisher.publish(
             {

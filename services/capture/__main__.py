@@ -5,6 +5,8 @@ import sys
 import typer
 
 from pipelines.log import json_log
+from pipelines.metrics.meter import Meter
+from pipelines.metrics.serve import serve
 from pipelines.sources.base.errors import SourceError
 from pipelines.sources.kinds import preparation_sql
 from services.capture.connect import Connect
@@ -21,14 +23,15 @@ app = typer.Typer(help=__doc__, no_args_is_help=True, pretty_exceptions_enable=F
 @app.command()
 def run() -> None:
     """Prepare the source, register the connector, and watch it until SIGTERM."""
-    log = json_log()
+    log, meter = json_log(), Meter("capture")
     stop = Stop()
     stop.on_signals()
+    serve(meter, log)
     try:
         settings = CaptureSettings.load()
         settings.state_dir.mkdir(parents=True, exist_ok=True)
         with Connect(settings.connect_url) as connect:
-            Watcher(Source(settings), connect, stop, log).run()
+            Watcher(Source(settings), connect, stop, log, meter).run()
     except LakehouseError as error:
         if not stop.asked:
             log.error("capture can't go on", error=str(error))

@@ -9,6 +9,7 @@ from structlog.stdlib import BoundLogger
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential
 from tenacity.nap import sleep_using_event
 
+from pipelines.metrics.meter import Meter
 from pipelines.sources.base.capture import LeftOut, LogState
 from services.capture import copies, health, large_rows
 from services.capture.connect import Connect, ConnectorState
@@ -40,6 +41,7 @@ class Watcher:
     connect: Connect
     stop: Stop
     log: BoundLogger
+    meter: Meter = field(default_factory=lambda: Meter("capture"))
     restarts: Restarts = field(default_factory=Restarts)
     flow: Flow = field(default_factory=Flow)
     reading: Reading = field(default_factory=Reading)
@@ -129,6 +131,7 @@ class Watcher:
                 return
             self.log.warning("restarting", connector=self.name, restart=restarts.used, error=failed)
             self.connect.restart(self.name, only_failed=True)
+            self.meter.add("lakehouse_capture_restarts_total")
         elif action is Action.GIVE_UP:
             self.log.error(
                 "gave up", connector=self.name, restarts=MAX_RESTARTS, error=failed,
@@ -248,6 +251,8 @@ class Watcher:
             self.source.end_reader(now.reader)
 
     def _show(self, state: State, error: str | None = None) -> None:
+        for each in State:
+            self.meter.put("lakehouse_capture_state", float(each is state), state=each.name.lower())
         now = (state, self.restarts.used, error)
         if now == self.shown:
             health.touch(self.source.settings.state_dir)

@@ -4,6 +4,8 @@ import logging
 import sys
 
 from pipelines.log import json_log
+from pipelines.metrics.meter import Meter
+from pipelines.metrics.serve import serve
 from services.checker.service import CheckerService
 from services.checker.settings import CheckerSettings
 from services.stack.errors import LakehouseError
@@ -12,7 +14,8 @@ from services.stack.stopping import Stop
 
 def main() -> int:
     """Have tables checked until SIGTERM; the exit code."""
-    log = json_log()
+    log, meter = json_log(), Meter("checker")
+    serve(meter, log)
     stop = Stop()
     stop.on_signals()
     # The catalog's server deletes a table's old metadata, and PyIceberg then complains that it's gone.
@@ -23,7 +26,7 @@ def main() -> int:
         log.error("the checker can't start", error=str(error))
         return 1
     settings.state_dir.mkdir(parents=True, exist_ok=True)
-    CheckerService(settings, stop, log).run()
+    CheckerService(settings, stop, log, meter).run()
     log.info("stopped")
     return 0
 

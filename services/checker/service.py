@@ -14,6 +14,7 @@ from structlog.stdlib import BoundLogger
 
 from pipelines.checks.jobs import JOBS, Job
 from pipelines.lake.names import lake_table
+from pipelines.metrics.meter import Meter
 from pipelines.specs.load import Specs, load_specs
 from quality import odcs
 from quality.contract import Contract
@@ -43,6 +44,7 @@ class CheckerService:
     settings: CheckerSettings
     stop: Stop
     log: BoundLogger
+    meter: Meter = field(default_factory=lambda: Meter("checker"))
     specs: Specs = field(default_factory=load_specs)
     looked: float = field(default_factory=time.monotonic)
     seen: int | None = None
@@ -91,6 +93,7 @@ class CheckerService:
                 jobs.append(Job(f"{schemas[namespace]}.{table}", request.id, request.full))
         if not jobs or self.stop.asked:
             return
+        self.meter.add("lakehouse_checks_total", outcome="begun")
         process = subprocess.Popen([sys.executable, "-m", "pipelines.checks", JOBS.dump_json(jobs).decode()])
         while process.poll() is None and not self.stop.wait(POLL_SECONDS / 4):
             alive.touch()
@@ -101,6 +104,7 @@ class CheckerService:
             except subprocess.TimeoutExpired:
                 process.kill()
         elif process.returncode:
+            self.meter.add("lakehouse_checks_total", outcome="failed")
             # What was asked for has no answer yet, and is tried again.
             raise ChecksEnded(f"the process that checks {', '.join(job.table for job in jobs)} ended with exit code"
                               f" {process.returncode}: what it printed is in the log before this")  # fmt: skip

@@ -15,7 +15,6 @@ from services.cli.output import (
     fail,
     print_json,
     progress,
-    size,
 )
 from services.operations.audit_trail import audited
 from services.operations.maintain.needs import Need, needs
@@ -23,6 +22,7 @@ from services.operations.maintain.requests import Answer, ask
 from services.stack.console import Grid, out
 from services.stack.endpoints import StackSettings
 from services.stack.lake import open_catalog
+from services.stack.words import size
 
 HELP = """Keep tables small and fast: rewrite small files, give up old snapshots, delete files nobody refers to.
 

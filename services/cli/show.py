@@ -11,8 +11,9 @@ from pyiceberg.table import Table as LakeTable
 from pipelines.lake.properties import EVENTS, KIND
 from pipelines.specs.load import load_specs
 from services.checker.record import CheckRun, newest
-from services.cli.output import age, expected_errors, print_json, size
-from services.cli.tables import AsJson, TableFacts, facts, lags, named, through, verified
+from services.cli.output import expected_errors, print_json
+from services.cli.tables import AsJson, named, through
+from services.facts.tables import TableFacts, facts, lags, verified
 from services.lineage.ask import Asking
 from services.lineage.draw import DOWNSTREAM, UPSTREAM, indexed, reached
 from services.lineage.errors import CannotTell
@@ -26,6 +27,7 @@ from services.stack.endpoints import StackSettings
 from services.stack.errors import Unreachable
 from services.stack.lake import lineage, open_catalog
 from services.stack.published_datasets import DatasetState, dataset_state, datasets_of
+from services.stack.words import age, size
 
 HELP = """Show one table: columns, key, positions, files, health, contract, lineage, and its newest snapshots.
 

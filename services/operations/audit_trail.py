@@ -39,12 +39,16 @@ _ARROW = pa.schema([
 
 @dataclass
 class Action:
-    """What somebody does. ``target``: the tables or letters, as they were named. ``detail``: what came of it."""
+    """What somebody does. ``target``: the tables or letters, as they were named. ``detail``: what came of it.
+
+    ``by``: who does it; None: whoever runs the process.
+    """
 
     action: str
     target: str
     because: str | None
     detail: dict[str, Any] = field(default_factory=dict)
+    by: str | None = None
 
 
 @dataclass(frozen=True)
@@ -71,9 +75,9 @@ def who() -> str:
 
 
 @contextmanager
-def audited(catalog: Catalog, action: str, target: str, because: str | None) -> Iterator[Action]:
-    """Write down that this is done, let it be done, and write down how it ended."""
-    doing, identifier = Action(action, target, because), str(uuid.uuid4())
+def audited(catalog: Catalog, action: str, target: str, because: str | None, by: str | None = None) -> Iterator[Action]:
+    """Write down that this is done, let it be done, and write down how it ended. ``by``: see Action."""
+    doing, identifier = Action(action, target, because, by=by), str(uuid.uuid4())
     _write(catalog, identifier, BEGUN, doing)
     try:
         yield doing
@@ -114,7 +118,7 @@ def _entry(row: dict[str, Any], end: dict[str, Any] | None) -> Entry:
 
 def _write(catalog: Catalog, identifier: str, step: str, doing: Action) -> None:
     row = {
-        "id": identifier, "step": step, "action": doing.action, "target": doing.target, "who": who(),
+        "id": identifier, "step": step, "action": doing.action, "target": doing.target, "who": doing.by or who(),
         "because": doing.because, "detail": json.dumps(doing.detail) if doing.detail else None,
         "at": datetime.now(UTC),
     }  # fmt: skip

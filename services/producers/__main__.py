@@ -13,8 +13,11 @@ from httpx import HTTPError
 
 from pipelines.errors import RetryBatch
 from pipelines.kafka.client import client_config, create_topic
+from pipelines.log import json_log
+from pipelines.metrics.meter import Meter
+from pipelines.metrics.serve import serve
 from services.producers.display import print_summary, sending
-from services.producers.send import Summary
+from services.producers.send import Progress, Summary
 from services.producers.send import run as run_streams
 from services.producers.settings import ProducerSettings
 from services.producers.streams import TOPICS, streams
@@ -55,21 +58,33 @@ def start(
     seed = secrets.randbelow(1 << 31) if seed is None else seed
     with _errors() as settings:
         rates = {"clicks": settings.clicks_rate, "logs": settings.logs_rate, "readings": settings.readings_rate}
-        summary = _run(settings, rates, None, seed, quiet=False)
+        meter = Meter("producers")
+        serve(meter, json_log())
+        summary = _run(settings, rates, None, seed, quiet=False, meter=meter)
     print_summary(summary, as_json=False)
 
 
 def _run(
-    settings: ProducerSettings, rates: Mapping[str, float], duration: float | None, seed: int, quiet: bool
-) -> Summary:
+    settings: ProducerSettings, rates: Mapping[str, float], duration: float | None, seed: int, quiet: bool,
+    meter: Meter | None = None,
+) -> Summary:  # fmt: skip
     stop = Stop()
     stop.on_signals()
     producer = Producer({**client_config(settings.kafka_bootstrap), "linger.ms": 20, "compression.type": "zstd"})
     found = streams(settings, rates, seed)
     for stream in found.values():
         create_topic(settings.kafka_bootstrap, stream.topic, {}, PARTITIONS)
+    sent = 0
     with sending(quiet) as on_progress:
-        return run_streams(producer, found, duration, seed, on_progress, stop.event)
+
+        def told(progress: Progress) -> None:
+            nonlocal sent
+            if meter is not None:
+                meter.add("lakehouse_produced_events_total", progress.sent - sent)
+            sent = progress.sent
+            on_progress(progress)
+
+        return run_streams(producer, found, duration, seed, told, stop.event)
 
 
 @contextmanager

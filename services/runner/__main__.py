@@ -56,7 +56,11 @@ def _explained() -> Iterator[None]:
 
 
 def _checkout(directory: Path | None) -> Checkout:
-    return Checkout(directory.resolve()) if directory else Checkout.this()
+    found = Checkout(directory.resolve()) if directory else Checkout.this()
+    if found.observe_file.exists():
+        # As at the `make up` that began it: another environment would start servers anew.
+        os.environ.setdefault("OBSERVE", "1")
+    return found
 
 
 def _runner(checkout: Checkout, name: str) -> Runner:
@@ -100,10 +104,15 @@ def up(
         checkout = _checkout(directory)
         with checkout.exclusive("up"):
             began = time.monotonic()
+            chosen = profiles.replace(",", " ").split()
+            if "observe" in chosen:
+                checkout.run.mkdir(parents=True, exist_ok=True)
+                checkout.observe_file.touch()
+                os.environ["OBSERVE"] = "1"
             runner = _take_over(checkout)
             console.print(f"Starting the stack as {KINDS[runner.name]} (RUNNER={runner.name}).")
             choose.remember(checkout.runner_file, runner.name)
-            names = runner.up(services or [], profiles.replace(",", " ").split())
+            names = runner.up(services or [], chosen)
             found = [it for it in runner.status().services if it.name in names]
     _print_up(found, time.monotonic() - began)
 
@@ -128,6 +137,7 @@ def down(directory: Folder = None) -> None:
                 console.print("The stack is down already.")
                 return
             runner.down()
+            checkout.observe_file.unlink(missing_ok=True)
     console.print("The stack is down. Its state stays: make up resumes from it, make clean deletes it.")
 
 

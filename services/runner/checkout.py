@@ -73,6 +73,11 @@ class Checkout:
         """Holds the name of the runner that has this checkout's state."""
         return self.run / "runner"
 
+    @property
+    def observe_file(self) -> Path:
+        """Is there while servers are to tell their metrics."""
+        return self.run / "observe"
+
     def log(self, service: str) -> Path:
         """Return the log of a service."""
         return self.logs / f"{service}.log"

@@ -9,11 +9,15 @@ from typing import Annotated
 import psycopg
 import typer
 
+from pipelines.log import json_log
+from pipelines.metrics.meter import Meter
+from pipelines.metrics.serve import serve
 from services.shop import database, workload
 from services.shop.display import loading, print_load, print_summary, shopping
 from services.shop.errors import said
 from services.shop.load import load as run_load
 from services.shop.settings import ShopSettings
+from services.shop.summary import Progress
 from services.stack.errors import NotConfigured
 from services.stack.stopping import Stop
 
@@ -66,7 +70,16 @@ def start(connections: Connections = 4, scale: Scale = 0.1) -> None:
             empty = database.is_empty(connection)
         if empty:
             run_load(settings().dsn, scale)
-        summary = workload.run(settings().dsn, settings().shop_rate, None, connections, 0, on_progress, stop)
+        meter, done = Meter("shop"), 0
+        serve(meter, json_log())
+
+        def told(progress: Progress) -> None:
+            nonlocal done
+            meter.add("lakehouse_shop_transactions_total", progress.transactions - done)
+            done = progress.transactions
+            on_progress(progress)
+
+        summary = workload.run(settings().dsn, settings().shop_rate, None, connections, 0, told, stop)
     print_summary(summary, as_json=False)
 
 

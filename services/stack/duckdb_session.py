@@ -5,6 +5,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import duckdb
+from pydantic import SecretStr
 
 from services.stack import duckdb_functions
 from services.stack.duckdb_sql import literal
@@ -24,17 +25,27 @@ def open_duckdb(settings: StackSettings, directory: Path, memory: str) -> duckdb
             "extension_directory": str(directory / "extensions"),
         },
     )  # fmt: skip
-    connection.execute(f"LOAD {literal(str(_extension('httpfs', connection)))}")
+    load_extension(connection, "httpfs")
     connection.execute("SET TimeZone = 'UTC'")
     duckdb_functions.register(connection, settings.protection_keys)
     connection.execute("SET enable_progress_bar = false")
+    connection.execute(s3_secret(settings, settings.operator_s3_access_key, settings.operator_s3_secret_key))
+    return connection
+
+
+def load_extension(connection: duckdb.DuckDBPyConnection, name: str) -> None:
+    """Load an extension that a Python package has. Raises ModuleNotFoundError."""
+    connection.execute(f"LOAD {literal(str(_extension(name, connection)))}")
+
+
+def s3_secret(settings: StackSettings, access_key: SecretStr, secret_key: SecretStr) -> str:
+    """Return the statement that gives a connection keys to the lake's files."""
     endpoint = urlsplit(settings.s3_endpoint)
-    connection.execute(
-        f"CREATE SECRET lake (TYPE s3, KEY_ID {literal(settings.operator_s3_access_key.get_secret_value())},"
-        f" SECRET {literal(settings.operator_s3_secret_key.get_secret_value())}, ENDPOINT {literal(endpoint.netloc)},"
+    return (
+        f"CREATE SECRET lake (TYPE s3, KEY_ID {literal(access_key.get_secret_value())},"
+        f" SECRET {literal(secret_key.get_secret_value())}, ENDPOINT {literal(endpoint.netloc)},"
         f" URL_STYLE 'path', USE_SSL {str(endpoint.scheme == 'https').lower()}, REGION {literal(settings.s3_region)})"
     )
-    return connection
 
 
 def _extension(name: str, connection: duckdb.DuckDBPyConnection) -> Path:

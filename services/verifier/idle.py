@@ -9,6 +9,9 @@ import sys
 import time
 from pathlib import Path
 
+from pipelines.log import json_log
+from pipelines.metrics.meter import Meter
+from pipelines.metrics.serve import serve
 from pipelines.sources.base.database import SourceAddress
 from pipelines.sources.base.errors import SourceError
 from pipelines.sources.kinds import rereads_wait
@@ -23,6 +26,7 @@ def main() -> None:
     directory, seconds = Path(sys.argv[1]), float(sys.argv[2])
     stop, ends = Stop(), time.monotonic() + seconds
     stop.on_signals()
+    serve(Meter("verifier"), json_log())
     address = StackSettings.load().source_address
     while (left := ends - time.monotonic()) > 0 and not stop.asked and not _waits(address):
         (directory / "alive").touch()

@@ -12,6 +12,7 @@ from pyiceberg.exceptions import RESTError
 from requests.exceptions import RequestException
 from structlog.stdlib import BoundLogger
 
+from pipelines.metrics.meter import Meter
 from pipelines.sources.base.errors import SourceError
 from pipelines.sources.base.tables import KeyRange, SourceTable
 from services.stack.errors import LakehouseError
@@ -49,6 +50,7 @@ class Verifier:
     settings: VerifierSettings
     stop: Stop
     log: BoundLogger
+    meter: Meter = field(default_factory=lambda: Meter("verifier"))
     states: dict[str, TableState] = field(default_factory=dict)
     recorded: list[record.Row] = field(default_factory=list)
     recorded_at: float = field(default_factory=time.monotonic)
@@ -99,6 +101,7 @@ class Verifier:
         for job, outcome in look(self.settings, jobs, self._on_progress):
             read = 0 if isinstance(outcome, (Incomparable, Postponement)) else outcome.rows
             rows += read
+            self.meter.add("lakehouse_verifier_rows_total", read)
             if read > self.settings.verifier_chunk_rows:
                 large.add(job.table.full_name)
             self._take(job, outcome)
@@ -146,6 +149,8 @@ class Verifier:
     def _take(self, job: Job, outcome: Outcome) -> None:
         now, name = datetime.now(UTC), job.table.full_name
         before = self.states[name]
+        put_off = isinstance(outcome, (Incomparable, Postponement))
+        self.meter.add("lakehouse_verifier_looks_total", outcome="postponed" if put_off else "compared")
         if isinstance(outcome, Postponement):
             self.states[name] = before.put_off(outcome.reason, now, self.settings.again)
             if outcome.reason != before.not_compared:

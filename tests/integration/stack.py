@@ -60,6 +60,8 @@ SPECS = {
     "settled": "table: public.settled\nschema_changes: {rename: freeze}\n",
     "signups": "kind: events\ntable: events.signups\ntopic: signups\nevent_time: {column: at}\n"
     "schema_changes: {change: discard_row}\n",
+    "badges": "kind: events\ntable: events.badges\ntopic: badges\ncolumns: {id: long, at: timestamptz, door: string}\n"
+    "event_time: {column: at}\n",
     "marts.spent": """
 kind: derived
 table: marts.spent
@@ -211,23 +213,23 @@ schema:
       - {name: spent, logicalType: number, logicalTypeOptions: {minimum: 0}}
     customProperties: [{property: blocking, value: true}]
 """,
-    "signups": """
+    "badges": """
 apiVersion: v3.2.0
 kind: DataContract
-id: signups
+id: badges
 version: 1.0.0
 status: active
 roles: [{role: restricted, customProperties: [{property: shows, value: [id]}]}]
 schema:
-  - name: signups
-    physicalName: events.signups
+  - name: badges
+    physicalName: events.badges
     properties:
       - {name: id, logicalType: integer}
       - {name: at, logicalType: timestamp}
-      - {name: place, logicalType: object}
+      - {name: door, logicalType: string}
     quality:
       - type: sql
-        name: everybody has a host
+        name: each has a host
         query: SELECT count(*) FROM ${table} WHERE id NOT IN (SELECT id FROM lake.shop.hosts)
         mustBe: 0
     customProperties: [{property: blocking, value: true}]

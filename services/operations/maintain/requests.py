@@ -63,15 +63,9 @@ def ask(
     Raises NotMaintained after ``timeout`` seconds: what was asked is done all the same, if the mirror gets to it within
     the hour.
     """
-    rows = [{"id": str(uuid.uuid4()), "table": name, "everything": asked is not RequestKind.DUE,
-             "at": datetime.now(UTC), "purge": asked is RequestKind.PURGE} for name in names]  # fmt: skip
+    rows = leave(catalog, names, asked)
     if not rows:
         return []
-    catalog.create_namespace_if_not_exists(NAMESPACE)
-    table = catalog.create_table_if_not_exists((NAMESPACE, MAINTENANCE_REQUESTS), _SCHEMA)
-    with table.update_schema() as update:
-        update.union_by_name(_SCHEMA)
-    table.append(pa.Table.from_pylist(rows, _ARROW))
     identifiers = [str(row["id"]) for row in rows]
     deadline = time.monotonic() + timeout
     while True:
@@ -88,6 +82,19 @@ def ask(
                 " and the table isn't held (`make status`, `lakehouse table list`)."
             )
         time.sleep(POLL_SECONDS)
+
+
+def leave(catalog: Catalog, names: Iterable[str], asked: RequestKind) -> list[dict[str, Any]]:
+    """Ask for the tables' upkeep, and don't wait for it; what was written down, a row each."""
+    rows = [{"id": str(uuid.uuid4()), "table": name, "everything": asked is not RequestKind.DUE,
+             "at": datetime.now(UTC), "purge": asked is RequestKind.PURGE} for name in names]  # fmt: skip
+    if rows:
+        catalog.create_namespace_if_not_exists(NAMESPACE)
+        table = catalog.create_table_if_not_exists((NAMESPACE, MAINTENANCE_REQUESTS), _SCHEMA)
+        with table.update_schema() as update:
+            update.union_by_name(_SCHEMA)
+        table.append(pa.Table.from_pylist(rows, _ARROW))
+    return rows
 
 
 def _rows(catalog: Catalog, identifiers: list[str]) -> Iterator[dict[str, Any]]:
