@@ -149,8 +149,8 @@ def _agent(fetched: Path, target: Path) -> None:
 
 
 OBSERVE = {
-    "packages": ("prometheus", "prometheus-alertmanager", "prometheus-postgres-exporter"),
-    "programs": ("prometheus", "promtool", "prometheus-alertmanager", "amtool", "prometheus-postgres-exporter"),
+    "packages": ("prometheus",),
+    "programs": ("prometheus", "promtool"),
 }
 
 
@@ -235,16 +235,19 @@ COMPONENTS: Mapping[str, Component] = {
     ),
     "jmx": _jars("jmx", "The agent for metrics of JVMs", _agent),
     "observe": Component(
-        "Prometheus, Alertmanager and PostgreSQL's exporter",
+        "Prometheus",
         lambda layout: layout.toolchain / "bin" / "prometheus",
         lambda _: ["1", *OBSERVE["packages"]],
         _install_observe,
-        needs=("jmx",),
+        needs=("jmx", "alertmanager", "postgres-exporter"),
     ),
+    # Debian's looks for its templates where Debian puts them; its exporter is older than this PostgreSQL.
+    "alertmanager": _program("Alertmanager, built from source", golang.ALERTMANAGER),
+    "postgres-exporter": _program("The exporter of PostgreSQL, built from source", golang.POSTGRES_EXPORTER),
     "flink": _jars("flink", "Flink, which the benchmark measures", _as_they_are),
     "iceberg-sink": _jars("iceberg-sink", "Iceberg's sink of Connect", _as_they_are),
 }
-OPTIONAL = frozenset({"dev", "faults", "flink", "iceberg-sink", "observe", "jmx"})
+OPTIONAL = frozenset({"dev", "faults", "flink", "iceberg-sink", "observe", "jmx", "alertmanager", "postgres-exporter"})
 DEFAULT = tuple(name for name, component in COMPONENTS.items() if name not in OPTIONAL and not component.later)
 """What `make up` installs first. `dev` is for `make check` and `make test`, `faults` for `make proxies` and chaos; the
 peers `flink` and `iceberg-sink` are for `make bench`, which installs them itself, and the latter for the profile
@@ -260,7 +263,7 @@ IMAGES: Mapping[str, tuple[str, ...]] = {
     "connect-sink": ("kafka", "iceberg-sink"),
     "catalog": ("catalog",),
     "lakehouse": ("python", "project", "spark"),
-    "observe": ("observe",),
+    "observe": ("observe", "alertmanager", "postgres-exporter"),
 }
 """What a service of an image (a target of infra/Dockerfile) needs, on a machine without containers."""
 RUNNER = ("python", "project")

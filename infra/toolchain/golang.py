@@ -1,4 +1,4 @@
-"""Go and what is built with it from source: MinIO, whose vendor publishes nothing else, and Toxiproxy."""
+"""Go and what is built with it from source: MinIO, Toxiproxy, Alertmanager, and the exporter of PostgreSQL."""
 
 from __future__ import annotations
 
@@ -89,4 +89,8 @@ class Program:
 
 
 MINIO = Program("minio", "github.com/minio/minio")
+ALERTMANAGER = Program("alertmanager", "github.com/prometheus/alertmanager/cmd/alertmanager")
+POSTGRES_EXPORTER = Program(
+    "postgres-exporter", "github.com/prometheus-community/postgres_exporter/cmd/postgres_exporter"
+)
 TOXIPROXY = Program("toxiproxy", "github.com/Shopify/toxiproxy/v2/cmd/server")

@@ -124,7 +124,7 @@ class BatchMirror:
         if any(outcome.rows or outcome.reread or outcome.schema_changes or outcome.swept for outcome in outcomes):
             failpoint("before-checkpoint")
             self._log.info("batch", **batch_line(number, outcomes, profiled - looking, time.monotonic() - started))
-        self._meter.batch(outcomes, self._holds.all(), time.monotonic() - started)
+        self._meter.batch(outcomes, self._holds.stuck(), time.monotonic() - started)
         committed = [outcome.topic for outcome in outcomes if outcome.committed]
         # What is under way comes in its own time.
         pause = self._pace.end(bool(committed), waiting.keys() - self._background.busy().keys(), behind)

@@ -49,6 +49,11 @@ class Hold:
         return self.outlook in (Outlook.GIVEN_UP, Outlook.GONE, Outlook.LEFT_OUT)
 
     @property
+    def is_stuck(self) -> bool:
+        """Whether somebody is to know: it neither waits for what is still to come nor was let go of."""
+        return not self.let_go and self.outlook is not Outlook.AWAITING
+
+    @property
     def told(self) -> str:
         """The reason as others are told it; nothing of a table that is gone, or that capture names as left out."""
         if self.outlook in (Outlook.GONE, Outlook.LEFT_OUT):
@@ -64,6 +69,10 @@ class Holds:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock, self._lock = clock, Lock()
         self._held: dict[str, Hold] = {}
+
+    def stuck(self) -> set[str]:
+        """Return the topics of which somebody is to know that they are held."""
+        return {topic for topic, hold in self.all().items() if hold.is_stuck}
 
     def put(
         self, topic: str, error: BaseException, positions: Mapping[int, int], let_go: Outlook | None = None

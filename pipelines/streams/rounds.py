@@ -170,7 +170,8 @@ class Streams:
 
     def _publish(self) -> None:
         holds = self._holds.all()
-        self._meter.held({table.lake_name: topic in holds for topic, table in self._tables.items()})
+        stuck = self._holds.stuck()
+        self._meter.held({table.lake_name: topic in stuck for topic, table in self._tables.items()})
         self._tell_held({topic: hold.told for topic, hold in holds.items() if hold.told})
         self._publisher.publish(
             {

@@ -10,6 +10,7 @@ from typer import rich_utils
 from typer.core import TyperCommand, TyperGroup
 from typer.testing import CliRunner
 
+from pipelines.metrics import page as metrics
 from services.cli.main import app
 from services.stack.settings import CHECKOUT
 
@@ -67,3 +68,4 @@ def _block(text: str) -> str:
 
 if __name__ == "__main__":
     (CHECKOUT / PAGE).write_text(document(), encoding="utf-8")
+    (CHECKOUT / metrics.PAGE).write_text(metrics.document(), encoding="utf-8")

@@ -46,9 +46,8 @@ class AlertHistory:
         """Keep what was told; of an alert the newest word counts."""
         with self._lock:
             fresh = [alert.model_dump(by_alias=True) for alert in told.alerts]
-            same = {(each["fingerprint"], each["startsAt"]) for each in fresh}
-            others = [each for each in self._known if (each["fingerprint"], each["startsAt"]) not in same]
-            self._known = sorted([*fresh, *others], key=lambda each: each["startsAt"], reverse=True)[:MOST]
+            newest = {(each["fingerprint"], each["startsAt"]): each for each in (*self._known, *fresh)}
+            self._known = sorted(newest.values(), key=lambda each: str(each["startsAt"]), reverse=True)[:MOST]
             unfinished = self._file.with_suffix(".part")
             unfinished.write_text("".join(f"{json.dumps(each)}\n" for each in self._known), encoding="utf-8")
             unfinished.replace(self._file)

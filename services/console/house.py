@@ -35,7 +35,8 @@ class Looked:
 class TableView:
     """What the catalog says of a table, while its metadata is at ``location``.
 
-    ``limits``: beyond which it is an alert. ``error``: why less is known.
+    ``limits``: beyond which it is an alert. ``looked_at``: when its condition was looked at, by the monotonic clock.
+    ``error``: why less is known.
     """
 
     location: str
@@ -47,6 +48,7 @@ class TableView:
     alerts: tuple[str, ...] = ()
     due: tuple[DueTask, ...] = ()
     query_seconds: float | None = None
+    looked_at: float = 0.0
     error: str | None = None
 
 

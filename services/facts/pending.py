@@ -20,7 +20,7 @@ class Pending:
         self._consumer = Consumer(
             {
                 **client_config(bootstrap), "group.id": "lakehouse.console", "enable.auto.commit": "false",
-                "isolation.level": "read_committed", "fetch.wait.max.ms": 20, "fetch.max.bytes": 1_000_000,
+                "isolation.level": "read_committed", "fetch.wait.max.ms": 20,
                 "max.partition.fetch.bytes": 16_384, "queued.min.messages": 1,
             }
         )  # fmt: skip
@@ -52,6 +52,8 @@ class Pending:
                         waiting.discard(key)
                         self._consumer.pause([TopicPartition(*key)])
         finally:
+            # Else they would still be paused when they are next assigned.
+            self._consumer.resume(places)
             self._consumer.unassign()
         return found
 

@@ -26,6 +26,8 @@ from services.stack.published_datasets import DatasetState, dataset_state
 
 # Of its time, so much is spent on looking at most: a thousand tables take as long as they take.
 SHARE = 0.2
+# How healthy a table's files are takes reading its manifests: not after each commit.
+CONDITION_SECONDS = 60.0
 
 
 class CatalogPart:
@@ -46,7 +48,7 @@ class CatalogPart:
             if table.properties.get(KIND) in (EVENTS, DERIVED) or SOURCE_TABLE in table.properties:
                 before = known.get(name)
                 same = before is not None and before.location == table.metadata_location
-                tables[name] = before if same and before is not None else self._view(table)
+                tables[name] = before if same and before is not None else self._view(table, before)
                 loaded[name] = table
                 if not house.tables:
                     # The first look shows what it has so far.
@@ -62,14 +64,8 @@ class CatalogPart:
         self._tell(house, meter)
         self.every = max(CatalogPart.every, (time.monotonic() - began) / SHARE)
 
-    def _view(self, table: Table) -> TableView:
-        began = time.monotonic()
+    def _view(self, table: Table, before: TableView | None) -> TableView:
         snapshot = table.current_snapshot()
-        if snapshot is not None:
-            # What any engine asks before it reads: which files there are.
-            for manifest in snapshot.manifests(table.io):
-                manifest.fetch_manifest_entry(table.io)
-        took = time.monotonic() - began
         told, source = facts(table, {}, {}, {}), source_of(table)
         assert source is not None
         asked = self._specs.freshness(*source)
@@ -79,13 +75,24 @@ class CatalogPart:
             "partition_files": limits.partition_files, "snapshots": limits.snapshots,
             "metadata_bytes": limits.metadata_mib * MIB, "compaction_seconds": limits.compaction_hours * 3600,
         }  # fmt: skip
-        view = TableView(table.metadata_location, told, asked, promised, bounds, query_seconds=took, error=error)
+        view = TableView(table.metadata_location, told, asked, promised, bounds, error=error)
         if snapshot is None:
             return view
+        if before is not None and time.monotonic() - before.looked_at < CONDITION_SECONDS:
+            return replace(
+                view, condition=before.condition, alerts=before.alerts, due=before.due, looked_at=before.looked_at,
+                query_seconds=before.query_seconds,
+            )  # fmt: skip
+        began = time.monotonic()
+        # What any engine asks before it reads: which files there are.
+        for manifest in snapshot.manifests(table.io):
+            manifest.fetch_manifest_entry(table.io)
+        took = time.monotonic() - began
         need = need_of(table, self._specs)
         found = condition(table, need)
         said = alerts(limits, found, datetime.now(UTC))
-        return replace(view, condition=found, alerts=tuple(said), due=tuple(need.due))
+        return replace(view, condition=found, alerts=tuple(said), due=tuple(need.due), query_seconds=took,
+                       looked_at=time.monotonic())  # fmt: skip
 
     def _tell(self, house: House, meter: Meter) -> None:
         views = house.tables

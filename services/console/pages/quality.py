@@ -30,7 +30,7 @@ def router(console: Console) -> APIRouter:
             found.setdefault(run.table, []).append(run)
         return console.page(request, who, "quality_history.html", found=found)
 
-    @routes.post("/quality/{name}/check")
+    @routes.post("/quality/{name:path}/check")
     def check(request: Request, who: Operator, checked: Checked, name: str) -> Response:
         del checked
         console.accounts.check_rate(ACTIONS, who.role)

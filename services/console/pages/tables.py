@@ -60,7 +60,38 @@ def router(console: Console) -> APIRouter:
         missing = sorted(specs.keys() - {row.name for row in rows})
         return console.page(request, who, "streams.html", rows=rows, specs=specs, missing=missing)
 
-    @routes.get("/tables/{name}")
+    @routes.get("/tables/{name:path}/metadata")
+    def metadata(request: Request, who: Viewer, name: str) -> Response:
+        table = _load(console, name)
+        return console.page(
+            request, who, "table_metadata.html", table=name, history=_history(table), schemas=_schemas(table),
+            layout=layout_of(table), protected=protections(table), properties=_shown(table),
+        )  # fmt: skip
+
+    @routes.get("/tables/{name:path}/checks")
+    def checked(request: Request, who: Viewer, name: str) -> Response:
+        known = console.house.checks.get(name)
+        found = checks.with_results(open_catalog(console.settings), [known]) if known is not None else []
+        return console.page(request, who, "table_checks.html", run=found[0] if found else None)
+
+    @routes.get("/tables/{name:path}/sample")
+    def sample(request: Request, who: Viewer, name: str, snapshot: int | None = None) -> Response:
+        console.accounts.check_rate(QUERIES, who.role)
+        _row(console, name)
+        at = f" AT (VERSION => {snapshot:d})" if snapshot is not None else ""
+        namespace, _, short = name.partition(".")
+        answer: Answer = run(console.settings, who.reads_as, f'SELECT * FROM lake."{namespace}"."{short}"{at}', 20)
+        return console.page(request, who, "answer.html", answer=answer, snapshot=snapshot)
+
+    @routes.get("/tables/{name:path}/chart")
+    def chart(
+        who: Viewer, name: str, of: Literal["freshness", "visible", "records"], hours: float = 1
+    ) -> list[list[float]]:
+        del who
+        _row(console, name)
+        return _range(console, CHARTS[of].format(table=name), min(hours, 360))
+
+    @routes.get("/tables/{name:path}")
     def one(request: Request, who: Viewer, name: str) -> Response:
         row = _row(console, name)
         datasets = [each for of, each in console.house.datasets if of == name]
@@ -74,37 +105,6 @@ def router(console: Console) -> APIRouter:
             visible=console.house.visible_lag.get(name), spec=_spec(console, row),
             alerts=[a for a in console.house.alerts if a["labels"].get("table") == name],
         )  # fmt: skip
-
-    @routes.get("/tables/{name}/metadata")
-    def metadata(request: Request, who: Viewer, name: str) -> Response:
-        table = _load(console, name)
-        return console.page(
-            request, who, "table_metadata.html", table=name, history=_history(table), schemas=_schemas(table),
-            layout=layout_of(table), protected=protections(table), properties=_shown(table),
-        )  # fmt: skip
-
-    @routes.get("/tables/{name}/checks")
-    def checked(request: Request, who: Viewer, name: str) -> Response:
-        known = console.house.checks.get(name)
-        found = checks.with_results(open_catalog(console.settings), [known]) if known is not None else []
-        return console.page(request, who, "table_checks.html", run=found[0] if found else None)
-
-    @routes.get("/tables/{name}/sample")
-    def sample(request: Request, who: Viewer, name: str, snapshot: int | None = None) -> Response:
-        console.accounts.check_rate(QUERIES, who.role)
-        _row(console, name)
-        at = f" AT (VERSION => {snapshot:d})" if snapshot is not None else ""
-        namespace, _, short = name.partition(".")
-        answer: Answer = run(console.settings, who.reads_as, f'SELECT * FROM lake."{namespace}"."{short}"{at}', 20)
-        return console.page(request, who, "answer.html", answer=answer, snapshot=snapshot)
-
-    @routes.get("/tables/{name}/chart")
-    def chart(
-        who: Viewer, name: str, of: Literal["freshness", "visible", "records"], hours: float = 1
-    ) -> list[list[float]]:
-        del who
-        _row(console, name)
-        return _range(console, CHARTS[of].format(table=name), min(hours, 360))
 
     return routes
 
@@ -129,7 +129,7 @@ def _load(console: Console, name: str) -> Table:
         raise HTTPException(404, f"the lake has no {name} any more") from None
 
 
-def _history(table: Table, limit: int = 50) -> list[dict[str, Any]]:
+def _history(table: Table, limit: int = 20) -> list[dict[str, Any]]:
     found = []
     for snapshot, _ in zip(ancestry(table), range(limit), strict=False):
         said = snapshot.summary.additional_properties if snapshot.summary else {}

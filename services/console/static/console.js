@@ -103,5 +103,5 @@
     place.replaceChildren(drawing);
   }
 
-  addEventListener("DOMContentLoaded", () => { themeButton(); live(); charts(); graph(); });
+  addEventListener("DOMContentLoaded", () => { themeButton(); if (window.htmx) live(); charts(); graph(); });
 })();

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from infra.toolchain import environment
+from pipelines.metrics import page as metrics
 from services.cli import reference
 from tests.documents import CHECKOUT, page
 
@@ -34,6 +35,11 @@ def names(cell: str) -> list[str]:
 def test_commands_are_those_of_help() -> None:
     said = (CHECKOUT / reference.PAGE).read_text(encoding="utf-8")
     assert said == reference.document(), "run `make reference`"
+
+
+def test_metrics_are_those_that_are_declared() -> None:
+    said = (CHECKOUT / metrics.PAGE).read_text(encoding="utf-8")
+    assert said == metrics.document(), "run `make reference`"
 
 
 def test_ports_are_those_of_the_stack() -> None:

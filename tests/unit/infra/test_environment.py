@@ -20,7 +20,7 @@ def test_every_variable_of_the_stack_has_a_value() -> None:
 def test_values_need_no_quoting_anywhere() -> None:
     text, _ = environment.complete("")
     for name, value in environment.assigned(text).items():
-        assert re.fullmatch(r"[A-Za-z0-9_.:/=-]+", value), name
+        assert re.fullmatch(r"[A-Za-z0-9_.:/=,-]+", value), name
 
 
 def test_secrets_differ_between_installations_and_among_themselves() -> None:
