@@ -78,7 +78,7 @@ bench: dev ## This mirror and its peers on the same topics, compared (FULL=1 the
 .PHONY: test test-documents test-integration test-mirror test-unit test-compose test-runner test-model test-chaos chaos check lint format lock reference env setup dev
 test: dev ## All tests (needs no running stack; starts what it needs)
 	@$(TOOLCHAIN) preflight --runner process
-	@$(TOOLCHAIN) install && $(TOOLCHAIN) install classes
+	@$(TOOLCHAIN) install && $(TOOLCHAIN) install classes observe
 	@$(MAKE) --no-print-directory -j 2 test-integration test-mirror test-unit test-compose test-runner
 
 # Two at a time, the longest first: a stack is waited for much of the time. A worker of its own has each print whole lines.

@@ -44,7 +44,9 @@ COPIED = ("Makefile", "docker-compose.yml", "infra", "services", "pipelines", "q
 PORTS = (
     "SOURCE_DB", "METADATA_DB", "OBJECT_STORE", "KAFKA", "KAFKA_INTERNAL", "KAFKA_CONTROLLER", "SCHEMA_REGISTRY",
     "CONNECT", "CONNECT_SINK", "CATALOG", "LINEAGE", "SPARK_UI", "STREAMS_UI", "SPARK_MASTER", "SPARK_MASTER_UI",
-    "SPARK_WORKER_UI",
+    "SPARK_WORKER_UI", "CONSOLE", "PROMETHEUS", "ALERTMANAGER", "MIRROR_METRICS", "STREAMS_METRICS", "CAPTURE_METRICS",
+    "VERIFIER_METRICS", "CHECKER_METRICS", "PUBLISHER_METRICS", "SHOP_METRICS", "PRODUCERS_METRICS", "KAFKA_METRICS",
+    "CONNECT_METRICS", "CATALOG_METRICS", "POSTGRES_METRICS",
     "FAULTS", "FAULTS_CATALOG", "FAULTS_OBJECT_STORE", "FAULTS_SCHEMA_REGISTRY", "FAULTS_KAFKA", "FAULTS_SOURCE_DB",
 )  # fmt: skip
 # The last of what a JVM prints when it is asked for its threads, and those of a connector's task.
@@ -58,6 +60,7 @@ PYTHON = str(CHECKOUT / ".lakehouse/toolchain/venv/bin/python")
 SPECS = {
     "patient": "table: public.patient\nfreshness_seconds: 3600\n",
     "settled": "table: public.settled\nschema_changes: {rename: freeze}\n",
+    "lagging": "table: public.lagging\nschema_changes: {rename: freeze}\n",
     "signups": "kind: events\ntable: events.signups\ntopic: signups\nevent_time: {column: at}\n"
     "schema_changes: {change: discard_row}\n",
     "badges": "kind: events\ntable: events.badges\ntopic: badges\ncolumns: {id: long, at: timestamptz, door: string}\n"
@@ -461,6 +464,23 @@ class Stack:
         script = (self.folder / ".lakehouse/run/services/mirror.sh").read_text(encoding="utf-8")
         exports = (shlex.split(line)[1] for line in script.splitlines() if line.startswith("export "))
         return dict(export.split("=", 1) for export in exports)
+
+    def metrics(self, service: str) -> str:
+        """What a service tells at /metrics."""
+        port = {"console": "CONSOLE_PORT", "lineage": "LINEAGE_PORT"}.get(service, f"{service.upper()}_METRICS_PORT")
+        return httpx.get(f"http://127.0.0.1:{self.setting(port)}/metrics", trust_env=False, timeout=30).text
+
+    @contextmanager
+    def frozen(self, service: str) -> Iterator[None]:
+        """Have a service answer nobody meanwhile (process runner)."""
+        frozen = self.processes(service)
+        for process in frozen:
+            process.suspend()
+        try:
+            yield
+        finally:
+            for process in frozen:
+                process.resume()
 
     def log(self, service: str) -> str:
         """What a service has said so far (process runner)."""

@@ -23,7 +23,9 @@
     if (!document.querySelector("[data-live]")) return;
     const source = new EventSource("/live");
     source.addEventListener("tick", () => {
-      if (!document.hidden) htmx.trigger(document.body, "tick");
+      // What somebody is filling in isn't taken from under their hands.
+      const writing = document.activeElement && document.activeElement.closest("[data-live] form");
+      if (!document.hidden && !writing) htmx.trigger(document.body, "tick");
     });
     addEventListener("pagehide", () => source.close());
   }

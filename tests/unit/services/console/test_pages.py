@@ -109,8 +109,10 @@ def test_an_action_takes_a_reason(enter: Enter) -> None:
 
 def test_only_alertmanager_tells_of_alerts(enter: Enter) -> None:
     client = enter()
-    alert = {"status": "resolved", "labels": {"alertname": EVIL, "severity": "page"},
-             "startsAt": "2026-05-01T12:00:00Z", "endsAt": "2026-05-01T12:05:00Z", "annotations": {"summary": "It was."}, "fingerprint": "f"}  # fmt: skip
+    alert = {
+        "status": "resolved", "labels": {"alertname": EVIL, "severity": "page"}, "fingerprint": "f",
+        "startsAt": "2026-05-01T12:00:00Z", "endsAt": "2026-05-01T12:05:00Z", "annotations": {"summary": "It was."},
+    }  # fmt: skip
     assert client.post("/hooks/alerts", json={"alerts": [alert]}).status_code == 403
     told = client.post("/hooks/alerts", json={"alerts": [alert, alert]}, headers={"authorization": f"Bearer {SECRET}"})
     assert told.status_code == 200
