@@ -128,7 +128,7 @@ lock: ## Compile requirements*.in and the toolchain's tools.in into lock files w
 	@$(LOCK) -o infra/toolchain/tools.lock infra/toolchain/tools.in
 
 reference: dev ## Write docs/reference/commands.md anew, from --help
-	@$(VENV)/python -m services.cli.reference
+	@$(VENV)/python -m services.cli.reference && $(VENV)/python -m infra.dashboards
 
 env: ## Write .env with generated secrets, or add to it what is missing
 	@$(TOOLCHAIN) env

@@ -22,8 +22,10 @@ from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
 from pipelines.derived.table import DerivedTable
+from pipelines.kafka.client import create_topic
 from pipelines.lake.properties import TABLE_PROPERTIES
 from pipelines.specs.load import DIRECTORY, load_specs
+from services.producers.__main__ import PARTITIONS
 from services.producers.logs import Logs
 from tests.bench.jobs.append_json import TABLE, TOPIC
 from tests.bench.processes import Measured
@@ -66,6 +68,7 @@ def append(events: Annotated[int, typer.Option(min=1_000, help="Log lines in the
 
 def _send(stage: Stage, events: int) -> None:
     """Send log lines that happened just now; many are the same but for what Kafka says of them."""
+    create_topic(stage.endpoints["kafka_bootstrap"], TOPIC, {}, PARTITIONS)
     logs = Logs(Random(1))
     lines = [json.dumps(event.value).encode() for _ in range(LINES) for event in logs.at(datetime.now(UTC))]
     producer = Producer(

@@ -297,7 +297,7 @@ class Stack:
         (self.folder / ".lakehouse/toolchain").symlink_to(CHECKOUT / ".lakehouse/toolchain")
         ports = dict(zip(PORTS, free_ports(len(PORTS)), strict=True))
         settings = {**{f"{name}_PORT": port for name, port in ports.items()}, "TABLE_TOPIC_PARTITIONS": 3,
-                    "CHECK_SECONDS": 86400, "PUBLISH_SECONDS": 2,
+                    "OBSERVE": 1, "CHECK_SECONDS": 86400, "PUBLISH_SECONDS": 2,
                     "SERVER_JAVA_OPTIONS": self.server_java_options}  # fmt: skip
         (self.folder / ".env").write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
         (self.folder / ".env").chmod(0o600)

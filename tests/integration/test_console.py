@@ -9,7 +9,9 @@ import httpx
 import pytest
 from confluent_kafka import Consumer
 from playwright.sync_api import Browser, expect
+from tenacity import RetryError
 
+from infra.dashboards.panels import DASHBOARDS, Dashboard
 from pipelines.metrics.declared import declared
 from tests.integration.browser import Tab, chromium
 from tests.integration.stack import CHECKOUT, Stack, wait_until
@@ -81,6 +83,26 @@ def test_prometheus_sees_every_process_and_what_is_declared_for_it(observed: Sta
         "lakehouse_table_rows", "lakehouse_table_files", "lakehouse_table_snapshots", "lakehouse_table_metadata_bytes",
         "lakehouse_table_query_seconds", "lakehouse_table_limit",
     })  # fmt: skip
+
+
+@pytest.mark.parametrize("shown", DASHBOARDS, ids=lambda shown: shown.uid)
+def test_every_panel_of_a_dashboard_has_data_or_a_reason(observed: Stack, shown: Dashboard) -> None:
+    queries = {
+        (panel.title, legend): query.replace("$table", "shop.orders")
+        for panel in shown.panels if panel.quiet is None for legend, query in panel.queries.items()
+    }  # fmt: skip
+
+    def empty() -> list[tuple[str, str]]:
+        return [at for at, query in queries.items() if not prometheus(observed, "query", query=query)["result"]]
+
+    try:
+        wait_until(lambda: not empty(), 120)
+    except RetryError:
+        pytest.fail(f"no data: {empty()}")
+    # What may be empty can be asked all the same.
+    for panel in shown.panels:
+        for query in panel.queries.values():
+            prometheus(observed, "query", query=query.replace("$table", "shop.orders"))
 
 
 @pytest.mark.parametrize(("width", "theme"), [(390, "dark"), (1280, "light")])
