@@ -1,9 +1,10 @@
 """The demo's story, step by step. Exit code 1 if anything differs."""
 
+import socket
 import subprocess
 import sys
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -18,7 +19,8 @@ from rich.text import Text
 
 from pipelines.kafka.client import client_config
 from services.demo.display import head, print_files, print_letters, print_moments, print_proof, warn
-from services.demo.freshness import Freshness, freshness
+from services.demo.freshness import Freshness, freshness, measured
+from services.demo.pictures import draw, sizes_of
 from services.demo.shop import Traffic, load
 from services.demo.watch import Watch, follow
 from services.stack.console import out
@@ -28,6 +30,7 @@ from services.stack.errors import LakehouseError, StackError
 from services.stack.lake import open_catalog, pin, tables
 from services.stack.lake_files import pinned_rows
 from services.stack.position import wait_until_visible
+from services.stack.settings import CHECKOUT, ServiceSettings
 from services.verify.report import Report
 from services.verify.verification import verify
 
@@ -175,6 +178,14 @@ class Demo:
         found = letters.scan(f"dead_lettered_at >= '{since.isoformat()}'").to_arrow().to_pylist()
         print_letters(found)
 
+    def _draw(self, found: list[LakeTable], since: datetime, until: datetime) -> None:
+        rows = {table.name()[-1]: sizes_of(table) for table in found}
+        paths = draw(CHECKOUT / ".lakehouse/demo", measured(found, since, until), rows, self._killed_at)
+        out.print(f"pictures                 {', '.join(str(path.relative_to(CHECKOUT)) for path in paths)}")
+        console = _console()
+        said = f"{console} (accounts in .env: CONSOLE_…_PASSWORD)" if console else "make up PROFILES=observe"
+        out.print(f"console                  {said}")
+
     def _sum_up(self, carried: int, since: datetime, until: datetime, report: Report) -> None:
         head("6. Summary")
         found = self._tables()
@@ -185,6 +196,7 @@ class Demo:
         out.print(f"freshness, with the kill {_spoken(freshness(found, since, until))}")
         out.print("                         (source commit → visible in the lake)")
         print_files([_files(table) for table in found])
+        self._draw(found, since, until)
         if report.equal:
             out.print("The lake equals its source.", style="bold green")
         else:
@@ -192,6 +204,20 @@ class Demo:
         out.print(
             "Next: lakehouse table show orders · lakehouse dlq list · make status · make kill s=kafka && make verify"
         )
+
+
+class ConsolePort(ServiceSettings):
+    """Where the console would answer."""
+
+    console_port: int = 8070
+
+
+def _console() -> str | None:
+    """Return where the console is; None: it doesn't run."""
+    port = ConsolePort.load().console_port
+    with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+        return f"http://127.0.0.1:{port}"
+    return None
 
 
 def _files(table: LakeTable) -> tuple[str, str, str, str]:

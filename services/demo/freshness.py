@@ -28,21 +28,26 @@ class Freshness:
 
 def freshness(tables: list[Table], since: datetime, until: datetime) -> Freshness | None:
     """Over the rows committed in the source between ``since`` and ``until``; None when there are none."""
-    ages = [age for table in tables for age in _ages(table, since, until)]
+    ages = [age for _, age in measured(tables, since, until)]
     if len(ages) < 2:
         return None
     cuts = quantiles(ages, n=20, method="inclusive")
     return Freshness(len(ages), cuts[9], cuts[18])
 
 
-def _ages(table: Table, since: datetime, until: datetime) -> Iterator[float]:
+def measured(tables: list[Table], since: datetime, until: datetime) -> list[tuple[datetime, float]]:
+    """Return when each row was committed in the source, between these two, and how many seconds later it was seen."""
+    return [each for table in tables for each in _ages(table, since, until)]
+
+
+def _ages(table: Table, since: datetime, until: datetime) -> Iterator[tuple[datetime, float]]:
     commits = _commits(table)
     columns = ("_kafka_partition", "_kafka_offset", "_committed_at")
     recent = table.scan(f"_committed_at >= '{since.isoformat()}'", selected_fields=columns).to_arrow()
     for row in recent.to_pylist():
         committed = row["_committed_at"].astimezone(UTC)
         if since <= committed < until and (visible := _visible(commits, row)) is not None:
-            yield visible - committed.timestamp()
+            yield committed, visible - committed.timestamp()
 
 
 def _commits(table: Table) -> dict[int, tuple[list[int], list[float]]]:
