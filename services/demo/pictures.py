@@ -28,7 +28,8 @@ def draw(
         if ages:
             axes.plot(*zip(*sorted(ages), strict=True), ".", markersize=3, alpha=0.5)
         if killed is not None:
-            axes.axvline(float(date2num(killed)), color="tab:red", linestyle="--", label="the mirror was killed")
+            at = float(date2num(killed))  # type: ignore[no-untyped-call]
+            axes.axvline(at, color="tab:red", linestyle="--", label="the mirror was killed")
             axes.legend(frameon=False)
         axes.set_ylim(bottom=0)
         axes = sizes.axes[0]
