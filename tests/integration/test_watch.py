@@ -1,4 +1,7 @@
-"""The console in a real browser, Prometheus and Alertmanager beside it: what people see, do, and are told."""
+"""The console in a real browser, Prometheus and Alertmanager beside it: what people see, do, and are told.
+
+It fills the shop, which other tests on the same stack have for themselves: it comes last.
+"""
 
 import json
 import re
