@@ -48,8 +48,8 @@ class Publisher:
     due: Due
     stop: Event
     log: BoundLogger
-    meter: Meter = field(default_factory=lambda: Meter("publisher"))
     worker: Sequence[str] = (sys.executable, "-m", "pipelines.publish.worker")
+    meter: Meter = field(default_factory=lambda: Meter("publisher"))
     _withdrawn: bool = False
     _trouble: str | None = None
 
