@@ -31,7 +31,7 @@ def run() -> None:
         settings = CaptureSettings.load()
         settings.state_dir.mkdir(parents=True, exist_ok=True)
         with Connect(settings.connect_url) as connect:
-            Watcher(Source(settings), connect, stop, log, meter).run()
+            Watcher(Source(settings), connect, stop, log, meter=meter).run()
     except LakehouseError as error:
         if not stop.asked:
             log.error("capture can't go on", error=str(error))

@@ -41,7 +41,6 @@ class Watcher:
     connect: Connect
     stop: Stop
     log: BoundLogger
-    meter: Meter = field(default_factory=lambda: Meter("capture"))
     restarts: Restarts = field(default_factory=Restarts)
     flow: Flow = field(default_factory=Flow)
     reading: Reading = field(default_factory=Reading)
@@ -52,6 +51,7 @@ class Watcher:
     checked_at: float = field(default_factory=time.monotonic)
     told: set[int] = field(default_factory=set)
     too_large: str | None = None
+    meter: Meter = field(default_factory=lambda: Meter("capture"))
 
     @property
     def name(self) -> str:

@@ -26,7 +26,7 @@ def main() -> int:
         log.error("the checker can't start", error=str(error))
         return 1
     settings.state_dir.mkdir(parents=True, exist_ok=True)
-    CheckerService(settings, stop, log, meter).run()
+    CheckerService(settings, stop, log, meter=meter).run()
     log.info("stopped")
     return 0
 

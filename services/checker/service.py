@@ -44,11 +44,11 @@ class CheckerService:
     settings: CheckerSettings
     stop: Stop
     log: BoundLogger
-    meter: Meter = field(default_factory=lambda: Meter("checker"))
     specs: Specs = field(default_factory=load_specs)
     looked: float = field(default_factory=time.monotonic)
     seen: int | None = None
     trouble: str | None = None
+    meter: Meter = field(default_factory=lambda: Meter("checker"))
 
     def run(self) -> None:
         """Return when asked to stop."""

@@ -27,7 +27,7 @@ def main() -> int:
         log.error("the verifier can't start", error=str(error))
         return 1
     settings.state_dir.mkdir(parents=True, exist_ok=True)
-    rest = Verifier(settings, stop, log, meter).run()
+    rest = Verifier(settings, stop, log, meter=meter).run()
     if rest and not stop.asked:
         os.execv(sys.executable, [sys.executable, "-m", "services.verifier.idle", str(settings.state_dir), str(rest)])  # noqa: S606
     log.info("stopped")

@@ -50,12 +50,12 @@ class Verifier:
     settings: VerifierSettings
     stop: Stop
     log: BoundLogger
-    meter: Meter = field(default_factory=lambda: Meter("verifier"))
     states: dict[str, TableState] = field(default_factory=dict)
     recorded: list[record.Row] = field(default_factory=list)
     recorded_at: float = field(default_factory=time.monotonic)
     trouble: str | None = None
     explain: Callable[[VerifierSettings, list[str]], Mapping[str, tuple[Explanation, ...]]] = explanations
+    meter: Meter = field(default_factory=lambda: Meter("verifier"))
 
     @cached_property
     def rereads(self) -> Rereads:
