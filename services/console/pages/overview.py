@@ -26,12 +26,13 @@ class Stage:
 
 @dataclass(frozen=True)
 class Trouble:
-    """Something that is wrong. ``since``: None: not known."""
+    """Something that is wrong. ``since``: None: not known. ``unseen``: it isn't known what else may be."""
 
     what: str
     since: datetime | None
     link: str
     severity: str
+    unseen: bool = False
 
 
 def router(console: Console) -> APIRouter:
@@ -87,7 +88,7 @@ def troubles(house: House, rows: list[TableRow]) -> list[Trouble]:
         for alert in house.alerts if alert["status"]["state"] == "active"
     ]  # fmt: skip
     found += [
-        Trouble(f"{part} can't be seen: {looked.error}", looked.since, "/operations", "ticket")
+        Trouble(f"{part} can't be seen: {looked.error}", looked.since, "/operations", "ticket", True)
         for part, looked in house.unseen.items()
     ]
     told = " ".join(trouble.what for trouble in found)
@@ -95,7 +96,7 @@ def troubles(house: House, rows: list[TableRow]) -> list[Trouble]:
         Trouble(f"{row.name}: {row.why[0]}", None, f"/tables/{row.name}", "ticket")
         for row in rows if row.state not in ("ok", "unknown", "waits") and row.why and row.name not in told
     ]  # fmt: skip
-    return sorted(found, key=lambda each: (each.severity != "page", each.since or datetime.now(UTC)))
+    return sorted(found, key=lambda t: (t.severity != "page", not t.unseen, t.since or datetime.now(UTC)))
 
 
 def stages(house: House, rows: list[TableRow]) -> list[Stage]:
