@@ -92,14 +92,14 @@ def _state(
     why: list[str] = []
     state: State = "ok" if fresh is not None else "unknown"
     if broken:
-        state, why = "broken", [f"{broken:,} promises of its contract are broken"]
+        state, why = "broken", [f"broken promises of its contract: {broken:,}"]
     why += view.alerts
     if view.alerts and state in ("ok", "unknown"):
         state = "broken"
     if fresh is not None and view.asked is not None and fresh > view.asked + GRACE_SECONDS:
         state, why = "late", [f"{fresh:,.0f} s old, of {view.asked:g} s asked for", *why]
     if differences:
-        state, why = "differs", [f"{differences:,} rows differ from the source", *why]
+        state, why = "differs", [f"rows that differ from the source: {differences:,}", *why]
     if held:
         state, why = ("waits" if held.startswith(WAITS) else "held"), [held, *why]
     return state, why

@@ -65,6 +65,7 @@ class Demo:
         self._settings, self._scale, self._seconds, self._rate = settings, scale, seconds, rate
         self._watch = Watch(settings)
         self._killed_at: datetime | None = None
+        self._began = datetime.now(UTC)
 
     def run(self) -> bool:
         """Tell the story; whether the lake equals its source."""
@@ -179,7 +180,7 @@ class Demo:
         print_letters(found)
 
     def _draw(self, found: list[LakeTable], since: datetime, until: datetime) -> None:
-        rows = {table.name()[-1]: sizes_of(table) for table in found}
+        rows = {table.name()[-1]: [size for size in sizes_of(table) if size[0] >= self._began] for table in found}
         paths = draw(CHECKOUT / ".lakehouse/demo", measured(found, since, until), rows, self._killed_at)
         out.print(f"pictures                 {', '.join(str(path.relative_to(CHECKOUT)) for path in paths)}")
         console = _console()
