@@ -34,10 +34,14 @@ def told(stack: Stack) -> dict[str, str]:
     """What Alertmanager has: alert and what it is of, to whether it is told or explained by another."""
     url = f"http://127.0.0.1:{stack.setting('ALERTMANAGER_PORT')}/api/v2/alerts"
     found: list[dict[str, Any]] = httpx.get(url, trust_env=False, timeout=30).raise_for_status().json()
+    of = {
+        each["fingerprint"]: each["labels"].get("table")
+        or (each["labels"]["job"] if each["labels"]["alertname"] == "ServiceDown" else "")
+        for each in found
+    }
     return {
-        f"{each['labels']['alertname']} {each['labels'].get('table') or each['labels'].get('job') or ''}".strip():
-            each["status"]["state"] for each in found
-    }  # fmt: skip
+        f"{each['labels']['alertname']} {of[each['fingerprint']]}".strip(): each["status"]["state"] for each in found
+    }
 
 
 def test_a_mirror_that_hangs_is_one_page(watched: Stack) -> None:
