@@ -152,3 +152,8 @@ def _stored(
     version = f" VERSION AS OF {table.snapshot_id}" if pinned else ""
     rows = session.sql(f"SELECT *, _file AS {FILE}, _pos AS {PLACE} FROM {table.sql_name}{version}")
     return rows.select(*(quote(name) for name in columns), FILE, PLACE)
+
+
+def told(value: Any) -> Any:
+    """Return a value as an example of JSON has it: text where JSON has no such type."""
+    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)

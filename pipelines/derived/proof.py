@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from pipelines.derived.anew import computed_anew
-from pipelines.derived.compare import ACTION, DELETE, FILE, INSERT, PLACE, TIMES, Keys, differing
+from pipelines.derived.compare import ACTION, DELETE, FILE, INSERT, PLACE, TIMES, Keys, differing, told
 from pipelines.derived.inputs import Origin, definition, look_up, origin_of
 from pipelines.errors import StopPipeline
 from pipelines.lake.arrow_schema import for_spark
@@ -102,7 +102,7 @@ def _compared(
 def _example(session: SparkSession, spec: DerivedSpec, table: LakeTable, row: dict[str, Any]) -> dict[str, Any]:
     """Return one difference: its key, and the values that differ, as computed and as the table has them."""
     kind = {INSERT: "missing", DELETE: "extra"}.get(row[ACTION], "differs")
-    key = {name: _told(row[name]) for name in spec.key}
+    key = {name: told(row[name]) for name in spec.key}
     if kind != "differs":
         return {"kind": kind, "key": key}
     same = [F.col(quote(name)).eqNullSafe(F.lit(row[name])) for name in spec.key]
@@ -112,7 +112,7 @@ def _example(session: SparkSession, spec: DerivedSpec, table: LakeTable, row: di
     rows: list[dict[str, Any]] = for_spark(found.limit(1).toArrow()).to_pylist()
     has = rows[0] if rows else {}
     values = {
-        name: {"computed": _told(value), "table": _told(has.get(name))}
+        name: {"computed": told(value), "table": told(has.get(name))}
         for name, value in row.items()
         if name not in (*spec.key, ACTION) and value != has.get(name)
     }
@@ -122,7 +122,3 @@ def _example(session: SparkSession, spec: DerivedSpec, table: LakeTable, row: di
 def _pinned(session: SparkSession, table: LakeTable) -> DataFrame:
     """Return the table's rows as of the snapshot that it had when it was looked up."""
     return session.sql(f"SELECT * FROM {table.sql_name} VERSION AS OF {table.snapshot_id}")
-
-
-def _told(value: Any) -> Any:
-    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)

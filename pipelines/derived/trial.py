@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from pipelines.derived.anew import computed_anew
-from pipelines.derived.compare import Keys, computed, differing
+from pipelines.derived.compare import Keys, computed, differing, told
 from pipelines.derived.inputs import Origin, Snapshot, definition, look_up, origin_of, show
 from pipelines.derived.outcome import DerivedOutcome
 from pipelines.derived.setup import DerivedSetup
@@ -148,14 +148,10 @@ def _prefixed(rows: DataFrame, prefix: str, names: tuple[str, ...]) -> DataFrame
 
 def _example(spec: DerivedSpec, both: list[str], row: Any) -> dict[str, Any]:
     kind = "missing" if row[_MISSING] else "extra" if row[_EXTRA] else "differs"
-    found: dict[str, Any] = {"kind": kind, "key": {name: _told(row[name]) for name in spec.key}}
+    found: dict[str, Any] = {"kind": kind, "key": {name: told(row[name]) for name in spec.key}}
     if kind == "differs":
         found["values"] = {
-            name: {"now": _told(row[f"v_{name}"]["now"]), "tried": _told(row[f"v_{name}"]["tried"])}
+            name: {"now": told(row[f"v_{name}"]["now"]), "tried": told(row[f"v_{name}"]["tried"])}
             for name in both if row[f"d_{name}"]
         }  # fmt: skip
     return found
-
-
-def _told(value: Any) -> Any:
-    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)

@@ -4,7 +4,6 @@ from typing import Annotated
 
 import typer
 
-from pipelines.dead_letters.actions import DISCARDED
 from services.cli.letters import Key, Positions, Reason, Since, Topic, print_letters, wanted
 from services.cli.output import (
     CHECK_FAILED,
@@ -17,8 +16,9 @@ from services.cli.output import (
     print_json,
 )
 from services.operations.audit_trail import audited
+from services.operations.dead_letters.discard import discard
 from services.operations.dead_letters.letters import POSITION, Letter, LetterFilter, Letters, position
-from services.operations.dead_letters.replay import close_interrupted, replay, with_keys
+from services.operations.dead_letters.replay import replay, with_keys
 from services.stack.console import out
 from services.stack.endpoints import StackSettings
 from services.stack.lake import open_catalog
@@ -99,10 +99,7 @@ def discard_letters(
             found = letters.find(chosen, decoder)
         else:
             with audited(catalog, "discard", _told(chosen), because) as doing:
-                close_interrupted(letters, settings.kafka_bootstrap)
-                found = letters.find(chosen, decoder)
-                if found:
-                    letters.close(found, DISCARDED, because)
+                found = discard(letters, chosen, decoder, settings.kafka_bootstrap, because)
                 doing.detail["letters"] = len(found)
     _done("would be discarded" if dry_run else "discarded", found, as_json, dry_run)
 

@@ -3,16 +3,17 @@
 import json
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Form, HTTPException, Query, Request, Response
+from fastapi import APIRouter, Form, HTTPException, Query, Request, Response
 from fastapi.responses import RedirectResponse
 
 from pipelines.dead_letters.actions import DISCARDED, REPLAYED
 from pipelines.kafka.avro import Undecodable
-from services.console.accounts import ACTIONS, Checked, Operator, Person, Viewer, at_least
+from services.console.accounts import ACTIONS, Checked, Operator, Person, Viewer
 from services.console.context import Console
 from services.operations.audit_trail import audited
+from services.operations.dead_letters.discard import discard
 from services.operations.dead_letters.letters import OPEN, LetterFilter, Letters
-from services.operations.dead_letters.replay import WHOLE, close_interrupted, replay
+from services.operations.dead_letters.replay import WHOLE, replay
 from services.stack.lake import open_catalog
 from services.stack.records import Decoder
 
@@ -50,9 +51,8 @@ def router(console: Console) -> APIRouter:
 
     @routes.post("/letters/replay")
     def put_back(
-        who: Operator, _: Annotated[Person, Depends(at_least("operator"))], checked: Checked,
-        because: Annotated[str, Form()], topic: Annotated[str, Form()] = "", reason: Annotated[str, Form()] = "",
-        at: Annotated[str, Form()] = "",
+        who: Operator, checked: Checked, because: Annotated[str, Form()], topic: Annotated[str, Form()] = "",
+        reason: Annotated[str, Form()] = "", at: Annotated[str, Form()] = "",
     ) -> Response:  # fmt: skip
         del checked
         wanted, said = _wanted(topic, reason, at), console.reason(because)
@@ -75,11 +75,9 @@ def router(console: Console) -> APIRouter:
         console.accounts.check_rate(ACTIONS, who.role)
         catalog = open_catalog(console.settings)
         letters = Letters(catalog, console.settings.protection_keys)
+        decoder = Decoder(console.settings.schema_registry_url)
         with audited(catalog, "discard", at or f"topic {topic} reason {reason}", said, who.name) as doing:
-            close_interrupted(letters, console.settings.kafka_bootstrap)
-            found = letters.find(wanted, Decoder(console.settings.schema_registry_url))
-            if found:
-                letters.close(found, DISCARDED, said)
+            found = discard(letters, wanted, decoder, console.settings.kafka_bootstrap, said)
             doing.detail["letters"] = len(found)
         return RedirectResponse(f"/letters?done=discarded-{len(found)}", 303)
 
