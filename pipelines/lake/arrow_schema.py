@@ -81,7 +81,10 @@ def stored_names(names: Mapping[int, str], fields: Sequence[pa.Field]) -> list[s
 
 
 def as_fields(rows: pa.Table, names: Mapping[int, str], fields: Sequence[pa.Field]) -> pa.Table:
-    """Give what was read of a file the names and types that the table has now; a column that it lacks is null."""
+    """Give what was read of a file the names and types that the table has now; a column that it lacks is null.
+
+    Each column may be null, also one that the table requires: a file can be older than the requirement.
+    """
     columns = []
     for each in fields:
         name = names.get(field_id(each))

@@ -117,7 +117,8 @@ def _texts(rows: pa.Table) -> list[str]:
 
 
 def _together(parts: Sequence[pa.Table], fields: Sequence[pa.Field]) -> pa.Table:
-    return pa.concat_tables(parts) if parts else pa.schema(fields).empty_table()
+    # No rows have the same schema as those that were read: each column may be null.
+    return pa.concat_tables([pa.schema([(each.name, each.type) for each in fields]).empty_table(), *parts])
 
 
 def read_deleted(storage: Storage, files: ChangedFiles, fields: Sequence[pa.Field]) -> pa.Table:

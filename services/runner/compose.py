@@ -60,6 +60,7 @@ class ComposeRunner:
         """
         for name in services:
             self._stack.check_name(name)
+        self._stack.check_profiles(profiles)
         chosen = [part for profile in profiles for part in ("--profile", profile)]
         status = self._docker.show(*chosen, "up", "--detach", "--build", "--remove-orphans", *services)
         found = self._containers()

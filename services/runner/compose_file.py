@@ -152,9 +152,11 @@ class Stack(_Model):
     def selection(self, names: Iterable[str] = (), profiles: Iterable[str] = ()) -> list[str]:
         """Return the services to run: those named, else those of no or a chosen profile; and all that they need.
 
-        Raises `ComposeFileError` for a name that is no service, or that has no part in the process runner.
+        Raises `ComposeFileError` for a name that is no service, or that has no part in the process runner, and for a
+        profile that no service has.
         """
         chosen = set(profiles)
+        self.check_profiles(chosen)
         wanted = list(names) or [
             name
             for name, service in self.services.items()
@@ -170,6 +172,13 @@ class Stack(_Model):
                 found[name] = None
                 wanted += self.dependencies(name)
         return [name for name in self.services if name in found]
+
+    def check_profiles(self, profiles: Iterable[str]) -> None:
+        """Raise `ComposeFileError` for a profile that no service has."""
+        known = {profile for service in self.services.values() for profile in service.profiles}
+        for profile in profiles:
+            if profile not in known:
+                raise ComposeFileError(f"there is no profile {profile!r}", f"choose from: {', '.join(sorted(known))}")
 
     def check_name(self, name: str) -> None:
         """Raise `ComposeFileError` if there is no such service."""

@@ -120,6 +120,13 @@ def test_a_skipped_service_is_not_waited_for_and_not_run() -> None:
         read_stack.selection(["b"])
 
 
+def test_a_profile_that_no_service_has_is_refused() -> None:
+    with pytest.raises(ComposeFileError) as refused:
+        stack(a={}, b={"profiles": ["more", "less"]}).selection(profiles=["more", "mroe"])
+    assert str(refused.value) == "there is no profile 'mroe'"
+    assert refused.value.next_step == "choose from: less, more"
+
+
 @pytest.mark.parametrize(
     ("variable", "written", "expected"),
     [
