@@ -20,7 +20,7 @@ from pipelines.kafka.ranges import Ranges
 from pipelines.kafka.wire import schema_id
 from pipelines.lake.catalog import Lake
 from pipelines.lake.commit import commit
-from pipelines.lake.names import DEAD_LETTERS, NAMESPACE
+from pipelines.lake.names import DEAD_LETTER_ACTIONS, DEAD_LETTERS, NAMESPACE
 from pipelines.lake.table import LakeTable
 from pipelines.ledger.entries import BATCH, PIPELINE, Ledger
 from pipelines.sources.base.change_rows import (
@@ -109,6 +109,21 @@ class DeadLetters:
                 # The commit may have been done all the same: the table tells, when it is opened again.
                 self._table = None
                 raise
+
+    def void(self, topic: str) -> None:
+        """Void the offsets of a topic's letters and of what was done with them: the topic was renewed. Repeatable.
+
+        They become negative, which no record's are.
+        """
+        with self._lock:
+            for name in (DEAD_LETTERS, DEAD_LETTER_ACTIONS):
+                table = self._lake.table(NAMESPACE, name)
+                if table is not None:
+                    where = {"topic": topic}
+                    self._session.sql(
+                        f"UPDATE {table.sql_name} SET offset = -1 - offset WHERE topic = :topic AND offset >= 0", where
+                    )
+            self._table = None
 
     def _write(self, letters: DataFrame, topic: str, batch: int, ranges: Ranges) -> None:
         table = self._open()

@@ -18,6 +18,7 @@ from pipelines.lake.names import DEAD_LETTERS, NAMESPACE
 from pipelines.lake.table import LakeTable
 from pipelines.protection.functions import Vault
 from pipelines.protection.letters import open_key
+from pipelines.spark.dataframes import from_arrow
 
 POSITION = ("topic", "partition", "offset")
 
@@ -68,7 +69,7 @@ class WaitingKeys:
         topics = pc.unique(rows["topic"]).to_pylist()
         found = {topic: rows.filter(pc.field("topic") == topic).drop_columns(["topic"]) for topic in topics}
         self._keys = {topic: frozenset(each["key"].to_pylist()) for topic, each in found.items()}
-        return {topic: self._session.createDataFrame(each) for topic, each in found.items()}
+        return {topic: from_arrow(self._session, each) for topic, each in found.items()}
 
     def of(self, topic: str) -> DataFrame | None:
         """Return what :func:`followers` takes, for this topic; None: no key of it waits."""

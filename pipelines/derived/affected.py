@@ -14,6 +14,7 @@ from pipelines.lake.arrow_schema import NoArrowType, arrow_field, for_spark
 from pipelines.lake.changed_rows import ChangedFiles, changed_files, read_changed
 from pipelines.lake.storage import Storage
 from pipelines.lake.table import LakeTable
+from pipelines.spark.dataframes import from_arrow
 from pipelines.specs.derived import CHANGED, DerivedSpec
 from pipelines.sql import quote
 
@@ -135,4 +136,4 @@ def _changed(
     except (NoArrowType, OSError) as error:
         raise Whole(f"changed rows of {table.namespace}.{table.name} can't be read: {type(error).__name__}") from error
     types = session.table(table.sql_name).select(*(quote(name) for name in names)).schema
-    return session.createDataFrame(for_spark(rows), types)
+    return from_arrow(session, for_spark(rows), types)

@@ -15,6 +15,7 @@ from pipelines.errors import StopPipeline, first_line
 from pipelines.lake.catalog import Lake
 from pipelines.lake.table import LakeTable
 from pipelines.protection.columns import ProtectedColumns
+from pipelines.spark.dataframes import from_arrow
 from pipelines.specs.derived import DerivedSpec
 from pipelines.sql import quote
 
@@ -48,7 +49,7 @@ class Keys:
                 listed += 1
         if listed == len(names) == 1:
             return frame
-        keys = session.createDataFrame(self.rows.rename_columns([f"__key_{name}" for name in names]))
+        keys = from_arrow(session, self.rows.rename_columns([f"__key_{name}" for name in names]))
         same = [F.col(quote(name)).eqNullSafe(F.col(quote(f"__key_{name}"))) for name in names]
         return frame.join(F.broadcast(keys), same, "left_semi")
 

@@ -42,6 +42,7 @@ from pipelines.ledger.guard import ledger_guard
 from pipelines.ledger.table_ledger import TableLedger
 from pipelines.protection.columns import ProtectedColumns
 from pipelines.protection.functions import Vault
+from pipelines.spark.dataframes import from_arrow
 from pipelines.specs.events import EventSpec
 from quality.contract import Contract
 
@@ -230,7 +231,7 @@ class StreamTable:
         self, session: SparkSession, bad: pa.Table, records: int, ranges: Ranges, number: int
     ) -> None:  # fmt: skip
         topic, named = self.spec.topic, _spans(bad)
-        verdicts = session.createDataFrame(bad.rename_columns(["partition", "offset", "problem"]))
+        verdicts = from_arrow(session, bad.rename_columns(["partition", "offset", "problem"]))
         for _, raw in self._records.read(session, topic, named, whole=True):
             letters: DataFrame = rejected_records(raw, verdicts)
             check_share(letters, topic, records, self._rules.dead_share, self._waiting.accepted(topic))

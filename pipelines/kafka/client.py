@@ -6,7 +6,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any, TypeVar
 
-from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicCollection,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 from confluent_kafka.admin._listoffsets import OffsetSpec
 from tenacity import RetryError, Retrying, retry_if_exception, retry_if_result, stop_after_delay, wait_exponential
@@ -111,6 +119,20 @@ def partitions_of(bootstrap: str, topic: str) -> list[int]:
     """
     topics = ask(lambda: admin_client(bootstrap).list_topics(timeout=ANSWER_SECONDS).topics)
     return sorted(topics[topic].partitions) if topic in topics else []
+
+
+def topic_id(bootstrap: str, topic: str) -> str:
+    """Return Kafka's own name for a topic, which one that is made anew under its name hasn't got.
+
+    Raises KafkaException, also where there is no such topic.
+    """
+    asked = TopicCollection([topic])
+    answer = ask(
+        lambda: admin_client(bootstrap).describe_topics(asked, request_timeout=ANSWER_SECONDS)[topic].result()
+    )
+    identity = answer.topic_id
+    halves = (identity.get_most_significant_bits(), identity.get_least_significant_bits())
+    return "".join(f"{half & 0xFFFF_FFFF_FFFF_FFFF:016x}" for half in halves)
 
 
 def stable_ends(bootstrap: str, topic: str) -> dict[int, int]:

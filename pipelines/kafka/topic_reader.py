@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 
-from confluent_kafka import KafkaException, Message
+from confluent_kafka import IsolationLevel, KafkaException, Message
 from pyspark.sql import DataFrame, SparkSession
 
 from pipelines.errors import RetryBatch
@@ -24,6 +24,7 @@ from pipelines.kafka.client import (
     partitions_of,
     read_range,
     stable_ends,
+    topic_id,
 )
 from pipelines.kafka.ranges import Ranges, non_empty
 from pipelines.kafka.read import read_ranges
@@ -53,6 +54,11 @@ class TopicReader:
         """Return partition to the offset after the last record that the topic has now. Raises RetryBatch."""
         with _answering(self._kafka_bootstrap):
             return stable_ends(self._kafka_bootstrap, topic)
+
+    def topic_id(self, topic: str) -> str:
+        """Return Kafka's own name for the topic that there is now. Raises RetryBatch."""
+        with _answering(self._kafka_bootstrap):
+            return topic_id(self._kafka_bootstrap, topic)
 
     def prepared(self, session: SparkSession, timed: bool = False) -> DataFrame:
         """Return the records of what a run of a plan is asked for (:mod:`pipelines.kafka.worker_records`).
@@ -88,10 +94,19 @@ class TopicReader:
 
 
 def is_outrun(positions: TopicOffsets, kafka_bootstrap: str) -> bool:
-    """Return whether Kafka has lost records from these positions on. Raises RetryBatch if it doesn't answer."""
+    """Return whether Kafka can't go on from these positions. Raises RetryBatch if it doesn't answer.
+
+    It has lost records from there on, ends before, or has no such topic.
+    """
     flat = {(topic, partition): offset for topic, by in positions.items() for partition, offset in by.items()}
+    admin = admin_client(kafka_bootstrap)
+    with _answering(kafka_bootstrap):
+        topics = ask(lambda: admin.list_topics(timeout=ANSWER_SECONDS).topics)
+        if any(topic not in topics or partition not in topics[topic].partitions for topic, partition in flat):
+            return True
+        latest = ask(lambda: list_offsets(admin, flat, LATEST, IsolationLevel.READ_UNCOMMITTED))
     earliest = _earliest(kafka_bootstrap, flat)
-    return any(earliest[key] > offset for key, offset in flat.items())
+    return any(not earliest[key] <= offset <= latest[key] for key, offset in flat.items())
 
 
 def backlog(positions: TopicOffsets, pattern: str, kafka_bootstrap: str) -> int:

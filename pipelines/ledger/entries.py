@@ -29,6 +29,10 @@ TRUNCATED_LSN = "lakehouse.truncated-lsn"
 PARTITIONS = "lakehouse.partitions"
 RESYNC, RESYNCED = "lakehouse.resync", "lakehouse.resynced"
 LOST = "lakehouse.lost-offsets"
+# Of the topic: Kafka's own name for it, which one that is made anew under its name hasn't got.
+TOPIC_ID = "lakehouse.topic-id"
+# The topic was renewed: positions, and the history, count from here.
+BEGUN_ANEW = "lakehouse.begun-anew"
 TOTAL = "lakehouse.total"
 # Promise of the table's contract to how many of the commit's records broke it.
 BROKEN = "lakehouse.broken"
@@ -67,7 +71,8 @@ class Ledger:
     ``positions``: partition to the next offset; everything below it is in the table. ``truncated``: the log
     position of the newest truncate; whatever is older must not come back. ``partitions``: how many the topic has, as
     far as keys are spread over them. ``resync``: the newest resync that has begun, and ``resynced``, how many rows it
-    removed because the source didn't have them any more; None: it hasn't ended.
+    removed because the source didn't have them any more; None: it hasn't ended. ``topic_id``: of the topic of which
+    these are offsets; None: written by a release that didn't say.
     """
 
     positions: dict[int, int] = field(default_factory=dict)
@@ -75,6 +80,7 @@ class Ledger:
     partitions: int | None = None
     resync: str | None = None
     resynced: int | None = None
+    topic_id: str | None = None
 
     def after(self, ranges: Ranges, truncated: int | None = None) -> "Ledger":
         """Return the ledger once ``ranges`` (partition to first offset and next offset) are in the table."""
@@ -138,6 +144,7 @@ class Commit:
 
     ``counts``: None: written by a release that didn't count. ``lost``: those of its offsets that Kafka lost before they
     were read, which a resync made up for. ``total``: what everything up to it comes to, with this, where it says so.
+    ``begun_anew``: the topic was renewed, and the history counts from here.
     """
 
     batch: int
@@ -145,6 +152,7 @@ class Commit:
     counts: Counts | None
     lost: dict[int, tuple[int, int]] = field(default_factory=dict)
     total: Total | None = None
+    begun_anew: bool = False
 
 
 def read_ledger(summaries: Iterable[Mapping[str, str]]) -> Ledger:
@@ -155,7 +163,7 @@ def read_ledger(summaries: Iterable[Mapping[str, str]]) -> Ledger:
             truncated, partitions, resynced = (
                 int(summary[name]) if name in summary else None for name in (TRUNCATED_LSN, PARTITIONS, RESYNCED)
             )
-            return Ledger(positions, truncated, partitions, summary.get(RESYNC), resynced)
+            return Ledger(positions, truncated, partitions, summary.get(RESYNC), resynced, summary.get(TOPIC_ID))
     return Ledger()
 
 
@@ -168,6 +176,7 @@ def commit_entries(summaries: Iterable[Mapping[str, str]]) -> list[Commit]:
             counts=Counts(**json.loads(summary[COUNTS])) if COUNTS in summary else None,
             lost=_ranges(summary.get(LOST, "{}")),
             total=_total(summary[TOTAL]) if TOTAL in summary else None,
+            begun_anew=BEGUN_ANEW in summary,
         )
         for summary in summaries
         if OFFSETS in summary
@@ -213,7 +222,9 @@ def ledger_problems(history: Iterable[Commit], complete: bool) -> list[str]:
         if commit.counts is not None and commit.counts.records > length:
             found.append(f"batch {commit.batch}: accounts for {commit.counts.records} records in {length} offsets")
         so_far = None if so_far is None else so_far.after(commit)
-        if commit.total is not None:
+        if commit.begun_anew:
+            so_far, reached = Total(), {}
+        elif commit.total is not None:
             if so_far is not None and so_far != commit.total:
                 found.append(f"batch {commit.batch}: the history comes to {so_far}, and its total says {commit.total}")
             so_far = commit.total
@@ -223,12 +234,12 @@ def ledger_problems(history: Iterable[Commit], complete: bool) -> list[str]:
 
 def entry_summary(
     pipeline: str, batch: int, ranges: Ranges, reached: Ledger, counts: Counts, lost: Ranges | None = None,
-    total: Total | None = None, broken: Mapping[str, int] | None = None,
+    total: Total | None = None, broken: Mapping[str, int] | None = None, begun_anew: bool = False,
 ) -> dict[str, str]:  # fmt: skip
     """Return the summary of the commit that accounts for ``ranges``.
 
     ``lost``: the offsets of them that Kafka had lost. ``reached``: the ledger after the commit. ``total``: what all
-    commits come to, with this one. ``broken``: see ``BROKEN``.
+    commits come to, with this one. ``broken``, ``begun_anew``: see ``BROKEN`` and ``BEGUN_ANEW``.
     """
     properties = {
         PIPELINE: pipeline,
@@ -240,7 +251,8 @@ def entry_summary(
     }
     known = {TRUNCATED_LSN: reached.truncated, PARTITIONS: reached.partitions, RESYNC: reached.resync,
              RESYNCED: reached.resynced, LOST: _json(lost) if lost else None,
-             TOTAL: json.dumps(asdict(total)) if total else None,
+             TOPIC_ID: reached.topic_id, TOTAL: json.dumps(asdict(total)) if total else None,
+             BEGUN_ANEW: "true" if begun_anew else None,
              BROKEN: json.dumps(broken) if broken else None}  # fmt: skip
     return properties | {name: str(value) for name, value in known.items() if value is not None}
 

@@ -19,18 +19,23 @@ from pipelines.lake.table import LakeTable
 from pipelines.ledger.entries import Ledger
 from pipelines.ledger.rows import written_before
 
+# The steps that a command writes down. ANEW: it starts, of a topic that was renewed.
+START, ANEW, END = "start", "anew", "end"
+
 
 @dataclass(frozen=True)
 class Resync:
     """One resync of a topic.
 
     ``start``: how far the topic reached before anything was read again; ``end``: how far it did once all was. None: it
-    isn't yet, or never will be (its command was ended).
+    isn't yet, or never will be (its command was ended). ``anew``: the topic was renewed, so that a table whose positions
+    are of an earlier one forgets them first.
     """
 
     id: str
     start: Positions
     end: Positions | None = None
+    anew: bool = False
 
     @property
     def stale(self) -> str:
@@ -125,11 +130,11 @@ class Resyncs:
         if table is None or table.snapshot_id == self._snapshot:
             return False
         rows = self._session.table(table.sql_name).orderBy("at").collect()
-        ends = {row.id: parse_positions(row.positions) for row in rows if row.step == "end"}
+        ends = {row.id: parse_positions(row.positions) for row in rows if row.step == END}
         self._newest = {
-            row.topic: Resync(row.id, parse_positions(row.positions), ends.get(row.id))
+            row.topic: Resync(row.id, parse_positions(row.positions), ends.get(row.id), row.step == ANEW)
             for row in rows
-            if row.step == "start"
+            if row.step in (START, ANEW)
         }
         self._snapshot = table.snapshot_id
         return True

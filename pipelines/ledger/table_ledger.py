@@ -8,8 +8,18 @@ from pipelines.failpoints import failpoint
 from pipelines.kafka.ranges import Ranges
 from pipelines.lake.catalog import Lake
 from pipelines.lake.table import LakeTable
-from pipelines.ledger.entries import Commit, Counts, Ledger, add_up, entry_summary, newest_entries, read_ledger
+from pipelines.ledger.entries import (
+    Commit,
+    Counts,
+    Ledger,
+    Total,
+    add_up,
+    entry_summary,
+    newest_entries,
+    read_ledger,
+)
 from pipelines.ledger.guard import ledger_guard
+from pipelines.ledger.renewed_topics import begun_anew
 from pipelines.schema.versions import TableVersions
 
 # Writes the data of a commit that carries the summary which it is given.
@@ -20,13 +30,14 @@ class TableLedger:
     """The table of one topic, with its ledger: every commit of ours is an entry in it. Used by one thread at a time.
 
     ``namespace``, ``name``: the table's in the lake. ``partitions``: how many the topic has, for a table whose ledger
-    doesn't say.
+    doesn't say. ``topic_id``: the topic's, which commits say from now on.
     """
 
     def __init__(self, pipeline: str, namespace: str, name: str) -> None:
         self._pipeline, self.namespace, self.name = pipeline, namespace, name
         # Of the table, if it has it: where its commits go until somebody has audited them.
         self.branch: str | None = None
+        self.topic_id: str | None = None
         self.forget()
 
     def forget(self) -> None:
@@ -117,7 +128,10 @@ class TableLedger:
         if self.table is None:
             return
         partitions = self.known.partitions or self.partitions
-        reached = replace(self.known.after(offsets, self._truncated), partitions=partitions)
+        reached = replace(
+            self.known.after(offsets, self._truncated), partitions=partitions,
+            topic_id=self.topic_id or self.known.topic_id,
+        )  # fmt: skip
         summary = entry_summary(self._pipeline, batch, offsets, reached, self._uncommitted, self._lost, broken=broken)
         if write is None:
             self.table.commit_nothing(summary, validator=ledger_guard(self.table, self.known))
@@ -141,3 +155,12 @@ class TableLedger:
         summary = entry_summary(self._pipeline, batch, offsets, reached, self._uncommitted, self._lost, total)
         self.table.commit_nothing(summary, tidy=balanced, validator=ledger_guard(self.table, self.known))
         self._begin_from(reached)
+
+    def begin_anew(self, topic_id: str, batch: int) -> None:
+        """Commit an entry by which the table has nothing yet of its topic, which was renewed. There is a table."""
+        assert self.table is not None
+        reached = begun_anew(self.known, topic_id)
+        summary = entry_summary(self._pipeline, batch, {}, reached, Counts(), total=Total(), begun_anew=True)
+        self.table.commit_nothing(summary, validator=ledger_guard(self.table, self.known))
+        self._begin_from(reached)
+        self._read = {}

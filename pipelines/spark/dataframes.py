@@ -25,7 +25,16 @@ def from_rows(spark: SparkSession, rows: Iterable[Sequence[Any]], types: str) ->
     schema = to_arrow_schema(cast(StructType, StructType.fromDDL(types)))
     columns = list(zip(*rows, strict=True)) or [()] * len(schema)
     arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
-    return spark.createDataFrame(pa.table(arrays, schema=schema), types)
+    return from_arrow(spark, pa.table(arrays, schema=schema), types)
+
+
+def from_arrow(spark: SparkSession, rows: pa.Table, types: StructType | str | None = None) -> DataFrame:
+    """Return a DataFrame of all of ``rows``, in the columns ``types`` or their own.
+
+    Spark reads no further than two empty batches that follow each other, which filters and joins of tables leave.
+    """
+    whole = rows.combine_chunks()
+    return spark.createDataFrame(whole) if types is None else spark.createDataFrame(whole, types)
 
 
 def keep(frame: DataFrame, few: bool = False) -> DataFrame:

@@ -1,6 +1,7 @@
 """Kafka's side of a position: how far topics reach, and how far the lake has told that it has come."""
 
 from collections.abc import Callable, Collection, Iterable
+from functools import partial
 from typing import Any
 
 from confluent_kafka import KafkaException
@@ -16,6 +17,7 @@ from pipelines.kafka.client import (
     client_config,
     committed_offsets,
     list_offsets,
+    topic_id,
 )
 from pipelines.mirror.awaited_offsets import await_offsets
 from pipelines.progress.publish import GROUP, STREAMS_GROUP
@@ -62,6 +64,11 @@ class KafkaOffsets:
     def starts(self, partitions: Iterable[TopicPartitionKey]) -> Offsets:
         """Return the first offset that is still held."""
         return self._list(partitions, EARLIEST)
+
+    def topic_ids(self, names: Collection[str]) -> dict[str, str]:
+        """Return topic to Kafka's own name for it, of those that there are."""
+        there = self._ask(lambda: self._admin.list_topics(timeout=ANSWER_SECONDS).topics)
+        return {name: self._ask(partial(topic_id, self._bootstrap, name)) for name in sorted(set(names) & there.keys())}
 
     def told(self) -> tuple[Offsets, dict[str, str]]:
         """Return what the mirror has told: the offsets below which everything is visible in the lake, and what is held.

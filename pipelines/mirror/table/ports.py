@@ -36,6 +36,10 @@ class TopicRecords(Protocol):
         """Return partition to the offset after the last record that may be read now."""
         ...
 
+    def topic_id(self, topic: str) -> str:
+        """Return Kafka's own name for the topic that there is now."""
+        ...
+
     def lost(self, topic: str, ranges: Ranges) -> dict[int, tuple[int, int]]:
         """Return what of ``ranges`` Kafka doesn't hold any more."""
         ...
@@ -46,6 +50,10 @@ class LetterStore(Protocol):
 
     def write(self, letters: DataFrame, topic: str, batch: int, ranges: Ranges) -> None:
         """Keep ``letters`` of ``topic``, which are all that this batch has of these offsets."""
+        ...
+
+    def void(self, topic: str) -> None:
+        """Void the offsets of what there is of ``topic``, which was renewed."""
         ...
 
 

@@ -11,6 +11,7 @@ from pipelines.changes.topic_batch import TopicBatch
 from pipelines.kafka.profile import TopicProfile, profile_records
 from pipelines.kafka.ranges import Ranges, offset_count
 from pipelines.ledger.entries import Ledger
+from pipelines.ledger.renewed_topics import renewal
 from pipelines.mirror.table import boundary
 from pipelines.mirror.table.needs import MoreRecords
 from pipelines.mirror.table.ports import TopicRecords
@@ -66,6 +67,15 @@ class Topic:
         """
         ends = self._records.present_ends(self.name, partitions)
         return ends if self._schema_log.is_read() else {}
+
+    def renewal(self, ledger: Ledger) -> str | None:
+        """Say why this isn't the topic any more of which a table's ledger is; None: it is. Raises RetryBatch."""
+        ends = self._records.present_ends(self.name, ledger.positions) if ledger.positions else {}
+        return renewal(ledger, self.topic_id(), ends)
+
+    def topic_id(self) -> str:
+        """Return Kafka's own name for the topic that there is now. Raises RetryBatch."""
+        return self._records.topic_id(self.name)
 
     def fits(self, ranges: Ranges, rows: int) -> bool:
         """Return whether ``ranges`` and so many ``rows`` are no more than a batch may bring."""

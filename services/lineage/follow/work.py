@@ -13,10 +13,10 @@ from pipelines.dead_letters import actions
 from pipelines.lake import names
 from pipelines.lake.names import CHECK_RUNS, MAINTENANCE, RESYNCS
 from pipelines.maintenance.record import ANSWERED
+from pipelines.ledger.resyncs import END
 from services.checker.record import RUN, CheckRun, with_results
 from services.lineage.follow.records import Records, Row
 from services.lineage.follow.world import SPARK, Mirrored, World, committed_at
-from services.operations.resync.requests import START as BEGUN
 from services.stack.lake import lineage
 
 
@@ -115,5 +115,5 @@ def _resyncs(world: World, rows: list[Row]) -> Iterator[RunEvent]:
         kind = facets.job_type(False, "DEBEZIUM", f"Reads {table.source.name} again.")
         run = run_id(datetime.fromtimestamp(0, UTC), "resync", identifier, topic)
         for step in steps:
-            what = START if step["step"] == BEGUN else COMPLETE
+            what = COMPLETE if step["step"] == END else START
             yield event(what, step["at"], run, does, [table.read_source], [table.written_topic], {}, kind)

@@ -6,15 +6,14 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 from pyiceberg.catalog import Catalog
-from pyiceberg.expressions import EqualTo
+from pyiceberg.expressions import In
 from pyiceberg.schema import Schema
 from pyiceberg.types import NestedField, StringType, TimestamptzType
 
 from pipelines.lake.names import NAMESPACE, RESYNCS
 from pipelines.ledger.entries import Ledger
+from pipelines.ledger.resyncs import ANEW, START
 from services.stack.lake import own_table
-
-START, END = "start", "end"
 
 _SCHEMA = Schema(
     NestedField(1, "id", StringType(), required=True),
@@ -46,7 +45,7 @@ def under_way(catalog: Catalog, ledgers: Mapping[str, Ledger]) -> frozenset[str]
     table = own_table(catalog, RESYNCS)
     if table is None:
         return frozenset()
-    begun = table.scan(EqualTo(term="step", value=START), selected_fields=("id", "topic", "at")).to_arrow()
+    begun = table.scan(In(term="step", literals=(START, ANEW)), selected_fields=("id", "topic", "at")).to_arrow()
     newest = {row["topic"]: row["id"] for row in begun.sort_by("at").to_pylist()}
     return frozenset(topic for topic, identifier in newest.items() if not has_ended(ledgers.get(topic), identifier))
 

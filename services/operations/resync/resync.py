@@ -7,7 +7,7 @@ all tables at its position. Why all three are right under concurrent changes is 
 
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -15,6 +15,8 @@ from pyiceberg.catalog import Catalog
 from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from pipelines.dead_letters.actions import DISCARDED
+from pipelines.ledger.renewed_topics import renewal
+from pipelines.ledger.resyncs import ANEW, END, START
 from pipelines.sources.base.database import SourceSession
 from pipelines.sources.base.tables import SourceTable
 from services.capture.connect import Connect
@@ -92,8 +94,9 @@ class _Work:
         self._ids = {topic: str(uuid.uuid4()) for topic in self._topics}
         self._done = {name: TableResync(name) for name in self._topics.values()}
         self._catalog: Catalog = lake.open_catalog(settings)
-        self._keys = {(pinned.schema, pinned.source_table): pinned.key for table in lake.tables(self._catalog, settings)
-                      if (pinned := lake.pin(table))}  # fmt: skip
+        pinned = [found for table in lake.tables(self._catalog, settings) if (found := lake.pin(table))]
+        self._keys = {(table.schema, table.source_table): table.key for table in pinned}
+        self._ledgers = {table.topic: table.state for table in pinned}
         self._kafka = kafka(settings)
 
     def read_tables(self, connector: Connect) -> ResyncReport:
@@ -167,25 +170,37 @@ class _Work:
         wait_until_published(self._settings, Deadline(self._deadline.left), self._on_progress)
         self._wait("waiting for other snapshots", lambda: not connector.reads_tables(self._settings.source_name))
 
-    def _begin(self, topics: Iterable[str]) -> None:
+    def _begin(self, topics: Collection[str]) -> None:
         """Say from where on everything is read again; what was wrong with records before is of no concern any more."""
         starts = self._ends()
+        renewed = self._renewed(topics, starts)
         letters = Letters(self._catalog)
         decoder = Decoder(self._settings.schema_registry_url)
         for topic in topics:
             mine = letters.find(LetterFilter(topic=topic), decoder)
-            closed = [letter for letter in mine if letter["offset"] < starts[topic].get(letter["partition"], 0)]
+            closed = [
+                letter
+                for letter in mine
+                if topic in renewed or letter["offset"] < starts[topic].get(letter["partition"], 0)
+            ]
             if closed:
                 letters.close(closed, DISCARDED, f"resync {self._ids[topic]}")
             self._done[self._topics[topic]].letters = len(closed)
-        self._write(requests.START, topics, starts)
+        self._write(ANEW, renewed, starts)
+        self._write(START, set(topics) - renewed, starts)
 
-    def _end(self, topics: Iterable[str]) -> None:
+    def _renewed(self, topics: Iterable[str], ends: Offsets) -> set[str]:
+        """Return the topics that aren't those any more from which their tables were filled."""
+        mine = {topic: self._ledgers[topic] for topic in topics if topic in self._ledgers}
+        return {t for t, it in self._kafka.topic_ids(mine).items() if renewal(mine[t], it, ends[t])}
+
+    def _end(self, topics: Collection[str]) -> None:
         """Say up to where everything was read again."""
-        self._write(requests.END, topics, self._ends())
+        self._write(END, topics, self._ends())
 
-    def _write(self, step: str, topics: Iterable[str], offsets: Offsets) -> None:
-        requests.write(self._catalog, step, {topic: (self._ids[topic], offsets[topic]) for topic in topics})
+    def _write(self, step: str, topics: Collection[str], offsets: Offsets) -> None:
+        if topics:
+            requests.write(self._catalog, step, {topic: (self._ids[topic], offsets[topic]) for topic in topics})
 
     def _finish(self, whole: bool) -> ResyncReport:
         """Wait until the mirror has come to the ends."""

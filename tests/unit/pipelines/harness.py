@@ -71,6 +71,10 @@ class Letters:
         self.kept |= {(row.partition, row.offset): row.reason for row in found}
         self.whole += found
 
+    def void(self, topic: str) -> None:
+        self.kept = {(partition, -1 - offset): reason for (partition, offset), reason in self.kept.items()}
+        self.closed = {(partition, -1 - offset) for partition, offset in self.closed}
+
     @property
     def reasons(self) -> list[str]:
         return sorted(self.kept.values())
@@ -226,6 +230,7 @@ class Topic:
             "lakehouse.heartbeat",
             "lakehouse.schema_changes",
         )
+        self.identity = "first"
         self.offsets = [0, 0]
         self.positions: list[tuple[int, int]] = []
         self.batches: list[DataFrame] = []
@@ -257,6 +262,15 @@ class Topic:
         records = from_rows(self.spark, [self._record(*e) for e in events], RECORD)
         self.batches.append(records.withColumn("timestamp", F.current_timestamp()).persist())
         return self.batches[-1]
+
+    def renew(self, identity: str) -> None:
+        """The topic is gone, and another one has its name."""
+        self.identity, self.offsets, self.held = identity, [0, 0], [0, 0]
+        self.batches, self.records = [], []
+
+    def topic_id(self, topic: str) -> str:
+        """As pipelines.kafka.topic_reader.TopicReader does."""
+        return self.identity
 
     def marker(self, partition: int) -> None:
         """An offset without a record, as the end of a transaction is."""
@@ -404,7 +418,8 @@ class Topic:
         assert read_ledger(reversed(self.summaries())).positions == {
             partition: end for partition, end in enumerate(self.offsets) if end
         }
-        counts = sum((commit.counts for commit in history if commit.counts), start=Counts())
+        start = max((index for index, commit in enumerate(history) if commit.begun_anew), default=0)
+        counts = sum((commit.counts for commit in history[start:] if commit.counts), start=Counts())
         assert counts.records == self.everything().count()
         # More letters than this table's commits counted may be there from before it was dropped or rolled back.
         assert counts.dead_lettered <= len(self.letters.kept)

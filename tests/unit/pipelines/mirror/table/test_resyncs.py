@@ -1,5 +1,6 @@
 """Resyncs: what of a table is lost on the way is read again, and what the source no longer has goes."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -29,13 +30,13 @@ class Source:
         self.number += 1
         return self.topic.apply(self.mirror, self.topic.batch(events), self.number, planned).swept
 
-    def begin(self, identifier: str = "one") -> None:
-        self.topic.resyncs.newest = Resync(identifier, self.ends())
+    def begin(self, identifier: str = "one", anew: bool = False) -> None:
+        self.topic.resyncs.newest = Resync(identifier, self.ends(), anew=anew)
 
     def end(self) -> None:
         begun = self.topic.resyncs.newest
         assert begun is not None
-        self.topic.resyncs.newest = Resync(begun.id, begun.start, self.ends())
+        self.topic.resyncs.newest = replace(begun, end=self.ends())
 
     def ends(self) -> dict[int, int]:
         return dict(enumerate(self.topic.offsets))
@@ -141,3 +142,53 @@ def test_a_table_whose_topic_was_given_partitions_waits_for_a_resync(source: Sou
     assert source.quiet() == 1
     assert source.names() == {1: "m", 2: "m", 3: "m"}
     source.topic.assert_ledger_is_whole()
+
+
+def renewed(source: Source, events: list[tuple[Any, ...]], identity: str = "second") -> Ranges:
+    """A topic under the name of the old one, with these events; what a batch of all of them is planned from."""
+    source.topic.renew(identity)
+    source.topic.batch(events)
+    source.mirror = source.topic.mirror()
+    return {p: (0, end) for p, end in source.ends().items()}
+
+
+@pytest.mark.parametrize(
+    ("identity", "events", "why"),
+    [
+        pytest.param("second", [create(5, 1, "x")] * 9, "was deleted and made anew", id="made anew, and longer by now"),
+        pytest.param("second", [create(5, 1, "x")], "was deleted and made anew", id="made anew"),
+        pytest.param("first", [create(5, 1, "x")], "ends at 0 in partition 0, before 2", id="the same, restored"),
+    ],
+)
+def test_a_renewed_topic_is_not_passed_over(
+    source: Source, identity: str, events: list[tuple[Any, ...]], why: str
+) -> None:
+    planned, before = renewed(source, events, identity), source.names()
+    for resync in (None, Resync("old", {0: 0, 1: 0}), Resync("old", {0: 0, 1: 0}, {0: 0, 1: 0})):
+        source.topic.resyncs.newest = resync
+        with pytest.raises(StopPipeline, match=rf"{why}.*lakehouse resync --all.*kafka-lost"):
+            source.topic.apply(source.mirror, source.topic.everything(), 1, planned)
+    assert source.names() == before
+
+
+@pytest.mark.parametrize("end", [False, True])
+def test_a_table_begins_anew_with_a_renewed_topic(source: Source, end: bool) -> None:
+    """What was read before the resync began is superseded, as anything of the topic that is gone."""
+    source.topic.letters.kept[0, 1] = "undecodable"
+    source.topic.letters.closed.add((0, 1))
+    # Positions are small again: the source was restored, too.
+    planned = renewed(source, [read(1, 1, "A"), read(1, 2, "B")])
+    source.begin(anew=True)
+    source.topic.apply(source.mirror, source.topic.everything(), 1, planned)
+    assert source.take([read(2, 1, "AA"), read(2, 3, "CC")]) == 0
+    assert source.names() == {1: "AA", 2: "B", 3: "CC", 4: "d"}
+    assert source.topic.letters.closed == {(0, -2)}
+    source.topic.assert_ledger_is_whole()
+    if end:
+        source.end()
+        assert source.quiet() == 2
+        assert source.names() == {1: "AA", 3: "CC"}
+        # Another process, and a renewal for which nobody has asked for anything yet.
+        again = renewed(source, [read(3, 1, "Z")], "third")
+        with pytest.raises(StopPipeline, match="made anew"):
+            source.topic.apply(source.mirror, source.topic.everything(), 1, again)
