@@ -39,7 +39,9 @@ from pipelines.lake.storage import Storage
 from pipelines.lake.table import LakeTable
 from pipelines.ledger.entries import Counts
 from pipelines.ledger.guard import ledger_guard
+from pipelines.ledger.resyncs import Resync, Resyncs
 from pipelines.ledger.table_ledger import TableLedger
+from pipelines.ledger.topic_check import TopicCheck
 from pipelines.protection.columns import ProtectedColumns
 from pipelines.protection.functions import Vault
 from pipelines.spark.dataframes import from_arrow
@@ -77,6 +79,7 @@ class StreamTable:
     ) -> None:  # fmt: skip
         self.spec, self._records, self._letters, self._waiting, self._rules = spec, records, letters, waiting, rules
         self._ledger = TableLedger(PIPELINE, *spec.name)
+        self._check = TopicCheck(spec.topic, records, "lakehouse resync --events", letters.void, is_all=True)
         self._schemas = StreamSchemas(spec, registry)
         self._protected = ProtectedColumns(rules.contract, rules.vault)
         self._enforcement = Enforcement(rules.contract) if rules.contract is not None else None
@@ -118,6 +121,7 @@ class StreamTable:
             self._stale, self._visible = False, dict(self._ledger.known.positions)
         self._ledger.partitions = len(partitions)
         try:
+            outcome.changes += self._check.make(session, self._ledger, lambda: self._resync(session), number)
             pending = self._pending(partitions, outcome, number)
             if pending:
                 with audited(self._rules.audit, self._ledger, Lake(session)):
@@ -127,12 +131,18 @@ class StreamTable:
             # The commit may have been done all the same: the table tells.
             self._ledger.forget()
             self._stale = True
+            self._check.forget()
             if isinstance(error, Moved):
                 raise RetryBatch(str(error)) from error
             raise
         # Not before: what is being audited nobody sees yet.
         self._visible = dict(self._ledger.known.positions)
         return outcome
+
+    def _resync(self, session: SparkSession) -> Resync | None:
+        resyncs = Resyncs(session)
+        resyncs.refresh()
+        return resyncs.of(self.spec.topic)
 
     def _pending(self, partitions: list[int], outcome: StreamOutcome, number: int) -> Ranges:
         """Return what isn't in the table yet of what Kafka has. What it has lost is told, and accounted for."""

@@ -127,10 +127,11 @@ def topic_id(bootstrap: str, topic: str) -> str:
     Raises KafkaException, also where there is no such topic.
     """
     asked = TopicCollection([topic])
-    answer = ask(
-        lambda: admin_client(bootstrap).describe_topics(asked, request_timeout=ANSWER_SECONDS)[topic].result()
-    )
-    identity = answer.topic_id
+
+    def describe() -> Any:
+        return admin_client(bootstrap).describe_topics(asked, request_timeout=ANSWER_SECONDS)[topic].result().topic_id
+
+    identity = ask(describe)
     halves = (identity.get_most_significant_bits(), identity.get_least_significant_bits())
     return "".join(f"{half & 0xFFFF_FFFF_FFFF_FFFF:016x}" for half in halves)
 

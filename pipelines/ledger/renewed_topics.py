@@ -5,8 +5,6 @@ old positions would pass over what the topic has now, in silence. So a table is 
 shall begin anew; then what is known of older offsets is voided, and everything that the topic has is news.
 """
 
-from dataclasses import replace
-
 from pyspark.sql import SparkSession
 
 from pipelines.errors import StopPipeline
@@ -47,8 +45,3 @@ def void_rows(session: SparkSession, table: LakeTable) -> None:
     session.sql(
         f"UPDATE {table.sql_name} SET _kafka_partition = 0, _kafka_offset = {VOID} WHERE _kafka_offset <> {VOID}"
     )
-
-
-def begun_anew(ledger: Ledger, topic_id: str) -> Ledger:
-    """Return the ledger of a table that has nothing yet of a topic with this identity."""
-    return replace(ledger, positions={}, truncated=None, partitions=None, topic_id=topic_id)

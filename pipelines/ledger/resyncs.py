@@ -28,8 +28,8 @@ class Resync:
     """One resync of a topic.
 
     ``start``: how far the topic reached before anything was read again; ``end``: how far it did once all was. None: it
-    isn't yet, or never will be (its command was ended). ``anew``: the topic was renewed, so that a table whose positions
-    are of an earlier one forgets them first.
+    isn't yet, or never will be (its command was ended). ``anew``: the topic was renewed, and a table forgets positions
+    of an earlier one first.
     """
 
     id: str
@@ -57,6 +57,17 @@ class Resync:
         exactly = all(reached.positions.get(partition, 0) == offset for partition, offset in self.start.items())
         truncated = None if exactly else reached.truncated
         return replace(reached, truncated=truncated, partitions=len(self.start), resync=self.id, resynced=None)
+
+    def begun_anew(self, ledger: Ledger, topic_id: str, ended: bool) -> Ledger:
+        """Return the ledger of a table that has nothing yet of its topic, which was renewed and has this identity.
+
+        What it reads before the start may be of a connector that has begun anew by itself. ``ended``: nothing is left
+        to do.
+        """
+        return replace(
+            ledger, positions={}, truncated=None, partitions=len(self.start), topic_id=topic_id, resync=self.id,
+            resynced=0 if ended else None,
+        )  # fmt: skip
 
     def runs(self, ledger: Ledger) -> bool:
         """Return whether it has begun in a table with this ledger, and hasn't ended."""

@@ -19,7 +19,6 @@ from pipelines.ledger.entries import (
     read_ledger,
 )
 from pipelines.ledger.guard import ledger_guard
-from pipelines.ledger.renewed_topics import begun_anew
 from pipelines.schema.versions import TableVersions
 
 # Writes the data of a commit that carries the summary which it is given.
@@ -156,10 +155,9 @@ class TableLedger:
         self.table.commit_nothing(summary, tidy=balanced, validator=ledger_guard(self.table, self.known))
         self._begin_from(reached)
 
-    def begin_anew(self, topic_id: str, batch: int) -> None:
+    def begin_anew(self, reached: Ledger, batch: int) -> None:
         """Commit an entry by which the table has nothing yet of its topic, which was renewed. There is a table."""
         assert self.table is not None
-        reached = begun_anew(self.known, topic_id)
         summary = entry_summary(self._pipeline, batch, {}, reached, Counts(), total=Total(), begun_anew=True)
         self.table.commit_nothing(summary, validator=ledger_guard(self.table, self.known))
         self._begin_from(reached)

@@ -8,6 +8,7 @@ from services.cli.output import UNUSABLE, Because, expected_errors, fail, print_
 from services.operations.audit_trail import audited
 from services.operations.resync.resync import ResyncReport, plan
 from services.operations.resync.resync import resync as run_resync
+from services.operations.resync.streams import begin_anew, renewed_streams
 from services.stack.console import Grid, out
 from services.stack.endpoints import StackSettings
 from services.stack.lake import open_catalog
@@ -22,6 +23,9 @@ wait while it is read, and the stream does. Examples:
     lakehouse resync orders public.customers
 
     lakehouse resync --all --dry-run
+
+`--events` is for event streams whose topics were lost with Kafka, which have no source to read again: their tables keep
+the rows that they have, and begin with the topics as they are now.
 """
 
 app = typer.Typer(rich_markup_mode="markdown")
@@ -31,14 +35,18 @@ app = typer.Typer(rich_markup_mode="markdown")
 def resync(
     names: Annotated[list[str] | None, typer.Argument(metavar="[TABLE]…", help="`table` or `schema.table`.")] = None,
     whole: Annotated[bool, typer.Option("--all", help="The whole source, by a new slot.")] = False,
+    events: Annotated[bool, typer.Option("--events", help="Event streams whose topics were renewed.")] = False,
     because: Because = None,
     timeout: Annotated[float, typer.Option(min=1, help="Seconds to wait for all of it.")] = 3600.0,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say which tables.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Read tables from the source again."""
-    if bool(names) == whole:
-        fail("say which tables, or --all (`lakehouse table list` shows them)", UNUSABLE, as_json)
+    if events and not whole:
+        _begin_anew(names or [], because, timeout, dry_run, as_json)
+        return
+    if bool(names) == whole or events:
+        fail("say which tables, or --all, or --events (`lakehouse table list` shows them)", UNUSABLE, as_json)
     with expected_errors(as_json), progress(not as_json) as on_progress:
         settings = StackSettings.load()
         if dry_run:
@@ -56,6 +64,24 @@ def resync(
         print_json(done.to_json())
     else:
         _print(done)
+
+
+def _begin_anew(names: list[str], because: str | None, timeout: float, dry_run: bool, as_json: bool) -> None:
+    """Have event streams begin anew with topics that were renewed."""
+    with expected_errors(as_json), progress(not as_json) as on_progress:
+        settings = StackSettings.load()
+        found = renewed_streams(settings, names)
+        if found and not dry_run:
+            with audited(open_catalog(settings), "resync", ", ".join(found), because) as doing:
+                begin_anew(settings, tuple(found), timeout, on_progress)
+                doing.detail |= {"tables": len(found), "why": "topics were renewed"}
+    if as_json:
+        print_json({"dry_run": dry_run, "begun_anew": found})
+    elif not found:
+        out.print("No stream's topic was renewed: nothing is to be done.")
+    else:
+        for name, why in found.items():
+            out.print(f"{name} {'would begin' if dry_run else 'has begun'} anew: its topic {why}.")
 
 
 def _print(done: ResyncReport) -> None:

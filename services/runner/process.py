@@ -214,7 +214,8 @@ class ProcessRunner:
     def status(self) -> StackReport:
         """See `Runner.status`."""
         programs = self._supervisor.programs()
-        shown = [service for service in self._services if not service.profiles or self._was_launched(service)]
+        # Of a profile only what was started since the last `make down`: nobody has asked for the rest.
+        shown = [it for it in self._services if not it.profiles or (it.name in programs and programs[it.name].start)]
         with ThreadPoolExecutor(max_workers=max(1, len(shown))) as pool:
             reports = list(pool.map(lambda service: self._report(service, programs.get(service.name)), shown))
         return StackReport(runner="process", services=tuple(reports), memory_kind="PSS: shared pages counted once")

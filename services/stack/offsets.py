@@ -61,6 +61,10 @@ class KafkaOffsets:
         found = self.ends(key for key in self.partitions() if key[0] == topic)
         return {partition: end for (_, partition), end in sorted(found.items())}
 
+    def ends_by_partition(self, topic: str) -> dict[int, int]:
+        """Return partition to the offset after the last committed one, of any topic that there is."""
+        return {partition: end for (_, partition), end in sorted(self.ends(self.partitions_of([topic])).items())}
+
     def starts(self, partitions: Iterable[TopicPartitionKey]) -> Offsets:
         """Return the first offset that is still held."""
         return self._list(partitions, EARLIEST)

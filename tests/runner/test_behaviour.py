@@ -149,6 +149,8 @@ def test_an_optional_service_runs_when_its_profile_is_chosen(tiny: Tiny) -> None
     assert tiny.states() == {"a": "healthy", "extra": "healthy"}
     tiny.runner.down()
     assert not tiny.runner.is_running()
+    tiny.runner.up()
+    assert tiny.runner.status().ok, "what ran some other time, and nobody asked for now, isn't missed"
 
 
 def test_a_subset_is_started_with_what_it_needs(tiny: Tiny) -> None:

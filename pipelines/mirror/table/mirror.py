@@ -25,7 +25,6 @@ from pipelines.lake.clock import check_clock
 from pipelines.lake.names import lake_namespace
 from pipelines.lake.row_delta import Moved
 from pipelines.lake.table import LakeTable
-from pipelines.ledger.renewed_topics import refuse, void_rows
 from pipelines.ledger.resyncs import Resync, check_lost, check_partitions, remove_stale, replaces_rows
 from pipelines.ledger.table_ledger import TableLedger
 from pipelines.mirror.table.commits import Commits
@@ -46,7 +45,8 @@ class TableMirror:
     def __init__(
         self, topic: Topic, rules: Rules, letters: LetterStore, waiting: WaitingLookup, resyncs: ResyncLookup
     ) -> None:
-        self._topic, self._rules, self._resyncs, self._letters = topic, rules, resyncs, letters
+        self._topic, self._rules, self._resyncs = topic, rules, resyncs
+        self._check = topic.check("lakehouse resync --all", letters.void)
         schema, name = topic.table
         self._ledger = TableLedger(rules.pipeline, lake_namespace(rules.source, schema), name)
         self._protected = ProtectedColumns(rules.contract, rules.vault)
@@ -57,7 +57,6 @@ class TableMirror:
         # The topic's, as it was when the batch began.
         self._resync: Resync | None = None
         self._description = Description(rules.contract)
-        self._met = False  # The topic is the one of which the table's positions are.
         self._stale = False  # Something else than the ledger may have committed to the table: upkeep, or a MERGE.
 
     @property
@@ -144,7 +143,7 @@ class TableMirror:
                     self._finish(self._ledger.table, planned, schema_changed)
         except BaseException:
             self._ledger.forget()
-            self._met = False
+            self._check.forget()
             raise
         return outcome
 
@@ -221,7 +220,7 @@ class TableMirror:
         """See how far the table is, and whether it can go on from there. Raises StopPipeline."""
         ledger, topic = self._ledger, self._topic
         ledger.load(Lake(planned.session))
-        self._meet_topic(planned)
+        planned.outcome.schema_changes += self._check.make(planned.session, ledger, lambda: self._resync, planned.batch)
         if ledger.table is not None:
             check_clock(ledger.table)
             backfill(planned.session, ledger.table)
@@ -233,26 +232,6 @@ class TableMirror:
         if lost:
             check_lost(topic.name, lost, self._resync)
             ledger.give_up(lost, planned.batch)
-
-    def _meet_topic(self, planned: TopicBatch) -> None:
-        """See that the table's positions are of the topic that there is now. Raises StopPipeline.
-
-        Once for a process: the query fails where a topic is renewed under it.
-        """
-        if self._met:
-            return
-        ledger, topic, resync = self._ledger, self._topic, self._resync
-        why = topic.renewal(ledger.known)
-        ledger.topic_id = topic.topic_id()
-        self._met = True
-        if why is None or ledger.table is None:
-            return
-        if resync is None or not resync.anew or ledger.known.resync == resync.id:
-            raise refuse(topic.name, why, "lakehouse resync --all")
-        void_rows(planned.session, ledger.table)
-        self._letters.void(topic.name)
-        ledger.begin_anew(ledger.topic_id, planned.batch)
-        planned.outcome.schema_changes.append(f"begun anew, since {topic.name} {why}")
 
     def _bring(self, planned: TopicBatch) -> bool:
         """Bring the table up to ``planned``, from wherever it is, a commit after the other.

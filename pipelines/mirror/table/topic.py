@@ -1,6 +1,6 @@
 """One topic: what it holds, by partition, and what the schema log and the registry say of its records."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from functools import cached_property, partial, reduce
 
@@ -11,7 +11,7 @@ from pipelines.changes.topic_batch import TopicBatch
 from pipelines.kafka.profile import TopicProfile, profile_records
 from pipelines.kafka.ranges import Ranges, offset_count
 from pipelines.ledger.entries import Ledger
-from pipelines.ledger.renewed_topics import renewal
+from pipelines.ledger.topic_check import TopicCheck
 from pipelines.mirror.table import boundary
 from pipelines.mirror.table.needs import MoreRecords
 from pipelines.mirror.table.ports import TopicRecords
@@ -68,14 +68,9 @@ class Topic:
         ends = self._records.present_ends(self.name, partitions)
         return ends if self._schema_log.is_read() else {}
 
-    def renewal(self, ledger: Ledger) -> str | None:
-        """Say why this isn't the topic any more of which a table's ledger is; None: it is. Raises RetryBatch."""
-        ends = self._records.present_ends(self.name, ledger.positions) if ledger.positions else {}
-        return renewal(ledger, self.topic_id(), ends)
-
-    def topic_id(self) -> str:
-        """Return Kafka's own name for the topic that there is now. Raises RetryBatch."""
-        return self._records.topic_id(self.name)
+    def check(self, command: str, void_letters: Callable[[str], None]) -> TopicCheck:
+        """Return the check that a table's positions are of this topic. See there for what it takes."""
+        return TopicCheck(self.name, self._records, command, void_letters)
 
     def fits(self, ranges: Ranges, rows: int) -> bool:
         """Return whether ``ranges`` and so many ``rows`` are no more than a batch may bring."""

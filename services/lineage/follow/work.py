@@ -12,8 +12,8 @@ from lineage.names import job
 from pipelines.dead_letters import actions
 from pipelines.lake import names
 from pipelines.lake.names import CHECK_RUNS, MAINTENANCE, RESYNCS
-from pipelines.maintenance.record import ANSWERED
 from pipelines.ledger.resyncs import END
+from pipelines.maintenance.record import ANSWERED
 from services.checker.record import RUN, CheckRun, with_results
 from services.lineage.follow.records import Records, Row
 from services.lineage.follow.world import SPARK, Mirrored, World, committed_at

@@ -171,16 +171,20 @@ def test_a_renewed_topic_is_not_passed_over(
     assert source.names() == before
 
 
-@pytest.mark.parametrize("end", [False, True])
-def test_a_table_begins_anew_with_a_renewed_topic(source: Source, end: bool) -> None:
-    """What was read before the resync began is superseded, as anything of the topic that is gone."""
+@pytest.mark.parametrize(("identity", "end"), [("second", False), ("second", True), ("first", True)])
+def test_a_table_begins_anew_with_a_renewed_topic(source: Source, identity: str, end: bool) -> None:
+    """What was read before the resync began is superseded, as anything of the topic that is gone.
+
+    Also where nothing shows any more that the topic was renewed, because it is longer by now.
+    """
     source.topic.letters.kept[0, 1] = "undecodable"
     source.topic.letters.closed.add((0, 1))
     # Positions are small again: the source was restored, too.
-    planned = renewed(source, [read(1, 1, "A"), read(1, 2, "B")])
+    renewed(source, [read(1, 1, "A"), read(1, 2, "B")], identity)
     source.begin(anew=True)
-    source.topic.apply(source.mirror, source.topic.everything(), 1, planned)
-    assert source.take([read(2, 1, "AA"), read(2, 3, "CC")]) == 0
+    source.topic.batch([read(2, 1, "AA"), read(2, 3, "CC")])
+    planned = {p: (0, end) for p, end in source.ends().items()}
+    assert source.topic.apply(source.mirror, source.topic.everything(), 1, planned).swept == 0
     assert source.names() == {1: "AA", 2: "B", 3: "CC", 4: "d"}
     assert source.topic.letters.closed == {(0, -2)}
     source.topic.assert_ledger_is_whole()
