@@ -10,6 +10,7 @@ from pipelines.specs.load import load_specs
 from services.cli import (
     audit,
     backfill,
+    backup,
     capture,
     check,
     continuous,
@@ -58,6 +59,7 @@ app.add_typer(check.app)
 app.add_typer(docs.app)
 app.add_typer(maintain.app)
 app.add_typer(backfill.app)
+app.add_typer(backup.app)
 app.add_typer(continuous.app)
 app.add_typer(erase.app)
 app.add_typer(audit.app)

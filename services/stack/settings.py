@@ -18,6 +18,11 @@ from services.stack.errors import NotConfigured
 CHECKOUT = Path(__file__).resolve().parents[2]
 
 
+def env_file() -> Path:
+    """Return the `.env` of the host: here, or the checkout's, whether it is there or not."""
+    return next((path for path in (Path(".env"), CHECKOUT / ".env") if path.is_file()), CHECKOUT / ".env")
+
+
 class ServiceSettings(BaseSettings):
     """Fields are environment variables of the same name in upper case.
 
@@ -39,12 +44,12 @@ class ServiceSettings(BaseSettings):
         return given
 
     @classmethod
-    def load(cls, env_file: Path | None = None) -> Self:
+    def load(cls, file: Path | None = None) -> Self:
         """Return the settings: the environment first, then `.env` here or in the checkout. Raises NotConfigured.
 
         From then on no endpoint of theirs is asked through a proxy.
         """
-        path = env_file or next((p for p in (Path(".env"), CHECKOUT / ".env") if p.is_file()), CHECKOUT / ".env")
+        path = file or env_file()
         try:
             found = cls(_env_file=path)
         except ValidationError as error:

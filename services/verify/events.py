@@ -117,6 +117,7 @@ class _Comparison:
         for partition, end in sorted(positions.items()):
             first = min(starts.get((self._spec.topic, partition), 0), end)
             report.skipped += first
+            self._note_older(partition, first)
             for start in range(first, end, AT_ONCE):
                 self._compare(partition, start, min(end, start + AT_ONCE))
                 done = report.events + report.skipped
@@ -184,6 +185,16 @@ class _Comparison:
         moment = _moment(row[self._spec.event_time.column])
         if rule is not None and moment is not None and row[rule.by] is not None:
             self._times.setdefault(row[rule.by], []).append(moment)
+
+    def _note_older(self, partition: int, first: int) -> None:
+        """Note the rows whose records Kafka holds no more, or of a topic that is gone: events may repeat them."""
+        rule = self._spec.deduplicate
+        if rule is not None:
+            where = And(EqualTo(term=PARTITION, value=partition), LessThan(term=OFFSET, value=first))
+            fields = (rule.by, self._spec.event_time.column)
+            scan = self._table.scan(row_filter=where, selected_fields=fields, snapshot_id=self._report.snapshot_id)
+            for row in _rows(scan.to_arrow()):
+                self._note(row)
 
     def _explain_absent(self) -> None:
         """Tell the events that came twice from those that are missing."""

@@ -1,0 +1,1 @@
+"""Backups of a lakehouse, and what they bring back."""
