@@ -32,6 +32,7 @@ up: ## Install what is missing, start everything, wait until healthy (PROFILES=w
 	@$(TOOLCHAIN) env
 	@$(if $(filter process,$(CHOSEN)),$(if $(findstring connect-sink,$(PROFILES) $(s)),$(TOOLCHAIN) install iceberg-sink))
 	@$(if $(filter process,$(CHOSEN)),$(if $(findstring observe,$(PROFILES)),$(TOOLCHAIN) install observe))
+	@$(if $(filter process,$(CHOSEN)),$(if $(findstring trino,$(PROFILES) $(s)),$(TOOLCHAIN) install trino))
 	@$(TOOLCHAIN) install $(COMPONENTS) --then $(RUNNER_CMD) up $(s)
 	@$(if $(filter process,$(CHOSEN)),$(TOOLCHAIN) later)
 

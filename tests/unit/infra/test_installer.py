@@ -259,6 +259,7 @@ def test_a_cleared_stamp_is_not_current(tmp_path: Path) -> None:
 
 def test_everything_is_installed_by_default_but_what_checks_faults_and_the_benchmark_need() -> None:
     left_out = {"dev", "faults", "flink", "iceberg-sink", "observe", "jmx", "alertmanager", "postgres-exporter"}
+    left_out |= {"jdk", "trino"}
     assert set(installer.wanted(DEFAULT)) == set(COMPONENTS) - left_out - set(LATER)
 
 
