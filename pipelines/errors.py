@@ -68,6 +68,16 @@ def one_line(error: BaseException) -> str:
     return text.splitlines()[0]
 
 
+def is_unknown_commit(error: BaseException) -> bool:
+    """Return whether an error says that a commit may have been done or not. The table's ledger tells which."""
+    found: BaseException | None = error
+    while found is not None:
+        if "CommitStateUnknown" in f"{type(found).__name__}: {found}":
+            return True
+        found = found.__cause__
+    return False
+
+
 def _cause(error: Py4JJavaError) -> str:
     java = error.java_exception
     while java.getCause() is not None:

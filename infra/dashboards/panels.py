@@ -89,6 +89,12 @@ DASHBOARDS = (
             "{{writer}}": "sum by (writer) (rate(lakehouse_table_commits_total[1m]))"}),
         Panel("Times that a table couldn't be brought on", "short", {
             "{{table}}": "rate(lakehouse_table_retries_total[5m])"}, quiet="no table ever failed"),
+        Panel("Commits of which nobody could say whether they were done", "short", {
+            "{{table}}": "increase(lakehouse_table_unknown_commits_total[1h])"}, quiet="there was none"),
+        Panel("Time that upkeep takes, of all time", "percentunit", {
+            "{{task}}": "sum by (task) (rate(lakehouse_upkeep_seconds_total[5m]))"}, quiet="nothing was due yet"),
+        Panel("Tasks of upkeep that failed", "short", {
+            "{{table}} {{task}}": 'increase(lakehouse_upkeep_tasks_total{outcome="failed"}[1h])'}, quiet="none did"),
     ), {}),
     Dashboard("lakehouse-quality", "Lakehouse: quality", (
         Panel("Promises", "short", {

@@ -20,6 +20,7 @@ from pipelines.maintenance.keeper import Keeper
 from pipelines.maintenance.plan import PURGE, DueTask, RequestKind
 from pipelines.maintenance.record import Record, Request, Requests
 from pipelines.maintenance.work import TaskResult
+from pipelines.metrics.meter import Meter
 from pipelines.specs.load import Specs
 from pipelines.specs.upkeep import own_upkeep
 
@@ -73,9 +74,10 @@ class Maintenance:
     """
 
     def __init__(
-        self, spark: SparkSession, specs: Specs, log: BoundLogger, clock: Callable[[], float] = time.monotonic,
-        own: Sequence[str] = OWN_TABLES,
+        self, spark: SparkSession, specs: Specs, log: BoundLogger, meter: Meter,
+        clock: Callable[[], float] = time.monotonic, own: Sequence[str] = OWN_TABLES,
     ) -> None:  # fmt: skip
+        self._meter = meter
         self._session, self._specs, self._log, self._clock, self._own = spark.newSession(), specs, log, clock, own
         self._record, self._requests = Record(spark), Requests(spark)
         self._keepers: dict[str, Keeper] = {}
@@ -190,13 +192,18 @@ class Maintenance:
         before_expiry: Callable[[], None], caught_up: bool = False,
     ) -> TaskResult:  # fmt: skip
         assert table is not None
+        began = time.monotonic()
         try:
             task = keeper.do(due, table, self._session, before_expiry, caught_up)
         except Exception as error:
             self._log.warning("task_failed", table=name, task=due.task, why=due.why, error=one_line(error))
             self._record.failed(name, due, one_line(error), request_id)
+            self._meter.add("lakehouse_upkeep_tasks_total", table=name, task=due.task, outcome="failed")
             return TaskResult()
         else:
             self._log.info("maintained", table=name, task=due.task, why=due.why, **task.log_fields())
             self._record.done(task, request_id)
+            self._meter.add("lakehouse_upkeep_tasks_total", table=name, task=due.task, outcome="done")
+            self._meter.add("lakehouse_upkeep_seconds_total", time.monotonic() - began, table=name, task=due.task)
+            self._meter.add("lakehouse_upkeep_written_bytes_total", task.done.bytes, table=name, task=due.task)
             return task.done

@@ -59,7 +59,7 @@ class BatchMirror:
     ) -> None:  # fmt: skip
         self._settings, self._stop, self._log, self._holds = settings, stop, log, Holds()
         self._publisher = ProgressPublisher(settings.kafka_bootstrap, log)
-        self._pace, self._maintenance = Pace(specs.default_freshness), Maintenance(spark, specs, log)
+        self._pace, self._maintenance = Pace(specs.default_freshness), Maintenance(spark, specs, log, meter)
         self._awaited, self._offsets = AwaitedOffsets(settings.kafka_bootstrap), OffsetLog(settings.checkpoint)
         self._letters = DeadLetters(spark, settings.kafka_bootstrap, PIPELINE)
         self._source, self._limits, self._caught_up = source, Limits(), caught_up
@@ -244,7 +244,7 @@ class BatchMirror:
     def _hold_or_release(self, topic: str, error: BaseException | None, planned: Ranges) -> None:
         """Release a table that goes on, or hold one that failed."""
         if error is not None:
-            self._meter.failed(topic)
+            self._meter.failed(topic, error)
             self._hold(topic, error, planned)
         elif self._holds.release(topic):
             self._log.info("table_released", topic=topic)

@@ -9,6 +9,7 @@ from typing import Any
 from pipelines.changes.topic_batch import TopicOutcome
 from pipelines.ledger.entries import Counts
 from pipelines.metrics.meter import Meter
+from pipelines.metrics.tables import TableMeter
 from pipelines.mirror.table.mirror import TableMirror
 
 
@@ -49,7 +50,7 @@ class MirrorMeter:
     """The metrics of the mirror's tables. ``tables``: topic to its mirror, of those that have been met."""
 
     def __init__(self, meter: Meter, tables: Mapping[str, TableMirror]) -> None:
-        self._meter, self._tables = meter, tables
+        self._meter, self._each, self._tables = meter, TableMeter(meter), tables
 
     def batch(self, outcomes: Sequence[TopicOutcome], held: Iterable[str], seconds: float) -> None:
         """Tell what became of a batch's tables, and which of all are ``held``."""
@@ -58,24 +59,15 @@ class MirrorMeter:
         if outcomes:
             self._meter.add("lakehouse_batches_total")
             self._meter.add("lakehouse_batch_seconds_total", seconds)
-        for topic, mirror in self._tables.items():
-            self._meter.put("lakehouse_table_held", float(topic in held), table=mirror.lake_name)
+        self._each.held({mirror.lake_name: topic in held for topic, mirror in self._tables.items()})
 
-    def failed(self, topic: str) -> None:
+    def failed(self, topic: str, error: BaseException) -> None:
         """Tell that a table couldn't be brought on."""
-        self._meter.add("lakehouse_table_retries_total", table=self._tables[topic].lake_name)
+        self._each.failed(self._tables[topic].lake_name, error)
 
     def _table(self, table: str, outcome: TopicOutcome) -> None:
-        self._meter.add("lakehouse_table_records_total", outcome.rows + outcome.reread, table=table)
-        for name, count in asdict(outcome.counts).items():
-            if count:
-                self._meter.add("lakehouse_table_changes_total", count, table=table, outcome=name)
-        for writer, commits in outcome.writers.items():
-            self._meter.add("lakehouse_table_commits_total", commits, table=table, writer=writer)
-        for stage, ms in outcome.ms.items():
-            self._meter.add("lakehouse_table_stage_seconds_total", ms / 1000, table=table, stage=stage)
-        for promise, rows in outcome.broken.items():
-            self._meter.add("lakehouse_table_broken_rows_total", rows, table=table, promise=promise)
+        self._each.records(table, outcome.rows + outcome.reread, asdict(outcome.counts), outcome.broken)
+        self._each.commits(table, outcome.writers)
+        self._each.took(table, {stage: ms / 1000 for stage, ms in outcome.ms.items()})
         if outcome.oldest_commit is not None and outcome.committed:
-            lag = max(0.0, time.time() - outcome.oldest_commit)
-            self._meter.put("lakehouse_table_visible_lag_seconds", lag, table=table)
+            self._each.visible(table, time.time() - outcome.oldest_commit)

@@ -64,7 +64,7 @@ class Streams:
         self._sessions = Sessions(spark, PARALLEL_TABLES)
         self._pool = ThreadPoolExecutor(PARALLEL_TABLES, thread_name_prefix="stream")
         self._running: dict[str, Future[bool]] = {}
-        self._maintenance = Maintenance(spark, specs, log, own=())
+        self._maintenance = Maintenance(spark, specs, log, meter, own=())
         self._paces = {
             topic: _Pace(max(SHORTEST_SECONDS, WAITING_SHARE * specs.freshness(*table.source_table)))
             for topic, table in tables.items()
@@ -124,7 +124,7 @@ class Streams:
         except Exception as error:
             if not self._jvm_lives():
                 raise RuntimeError("Spark's JVM is gone") from error
-            self._meter.failed(table.lake_name)
+            self._meter.failed(table.lake_name, error)
             self._hold(topic, error)
             return False
         if self._holds.release(topic):

@@ -47,6 +47,7 @@ from pipelines.maintenance.plan import (
 from pipelines.maintenance.record import Record
 from pipelines.maintenance.rounds import OVERDUE, SOON, Maintenance
 from pipelines.maintenance.work import COUNTED, TaskResult
+from pipelines.metrics.meter import Meter
 from pipelines.mirror.table.mirror import TableMirror
 from pipelines.specs.layout import Layout
 from pipelines.specs.load import Defaults, Specs
@@ -523,7 +524,8 @@ def test_values_are_counted_and_outlive_the_snapshots(spark: SparkSession) -> No
 
 def test_the_mirrors_own_tables_are_kept_small_too(spark: SparkSession) -> None:
     seconds = [0.0]
-    record, upkeep = Record(spark), Maintenance(spark, Specs(Defaults(), {}), get_logger(), clock=lambda: seconds[0])
+    record, meter = Record(spark), Meter("mirror")
+    upkeep = Maintenance(spark, Specs(Defaults(), {}), get_logger(), meter, clock=lambda: seconds[0])
     for number in range(POLICY.files + 1):
         record.failed(f"shop.t{number}", DueTask(COMPACT, "asked for"), "no", None)
         record.flush()
@@ -551,7 +553,7 @@ def test_where_there_is_no_time_to_spare_one_table_a_round_is_worked_on(
         return topic in needing
 
     monkeypatch.setattr(Maintenance, "_look", look)
-    upkeep = Maintenance(spark, Specs(Defaults(), {}), get_logger(), clock=lambda: 100.0)
+    upkeep = Maintenance(spark, Specs(Defaults(), {}), get_logger(), Meter("mirror"), clock=lambda: 100.0)
     tables = {name: cast(TableMirror, SimpleNamespace(lake_name=f"shop.{name}")) for name in ("idle", "a", "b", "c")}
 
     def all_are_overdue() -> None:
@@ -577,7 +579,7 @@ class Rounds:
         self.left = True
         self._worked: list[tuple[str, bool]] = []
         self._tables = {name: cast(TableMirror, _Untouched(name)) for name in names}
-        self._upkeep = Maintenance(spark, Specs(Defaults(), {}), get_logger(), clock=lambda: 100.0)
+        self._upkeep = Maintenance(spark, Specs(Defaults(), {}), get_logger(), Meter("mirror"), clock=lambda: 100.0)
         monkeypatch.setattr(Keeper, "due", lambda *_: [DueTask(COMPACT, "always")])
         monkeypatch.setattr(Keeper, "do", self._do)
         monkeypatch.setattr(Record, "done", lambda *_: None)
