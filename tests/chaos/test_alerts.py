@@ -12,13 +12,40 @@ from tests.integration.stack import Stack, wait_until
 pytestmark = pytest.mark.process
 
 
+ROTTEN = """
+table: public.rotten
+freshness_seconds: 1
+alerts: {partition_files: 2, snapshots: 3, compaction_hours: 0.01}
+"""
+# Its check asks for a column that the table doesn't have.
+DOUBTFUL = """
+apiVersion: v3.2.0
+kind: DataContract
+id: doubtful
+version: 1.0.0
+status: active
+schema:
+  - name: doubtful
+    physicalName: public.doubtful
+    properties:
+      - {name: id, logicalType: integer, primaryKey: true, primaryKeyPosition: 1}
+    quality:
+      - type: sql
+        name: nothing is amiss
+        query: SELECT count(*) FROM ${table} WHERE amiss
+        mustBe: 0
+"""
+
+
 @pytest.fixture(scope="module")
 def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """A stack of its own whose alerts aren't patient."""
     running = Stack(Path(tmp_path_factory.mktemp("watched")), "process")
     running.prepare()
     with (running.folder / ".env").open("a", encoding="utf-8") as file:
-        file.write("ALERT_LATE_SECONDS=15\nALERT_SILENT_MINUTES=1\n")
+        file.write("ALERT_LATE_SECONDS=15\nALERT_SILENT_MINUTES=1\nCHECK_SECONDS=5\nMAX_SLOT_WAL_KEEP_SIZE=256MB\n")
+    (running.folder / "pipelines/specs/rotten.yaml").write_text(ROTTEN)
+    (running.folder / "quality/contracts/doubtful.yaml").write_text(DOUBTFUL)
     try:
         running.up()
         for service in ("prometheus", "alertmanager", "console"):
@@ -75,3 +102,40 @@ def test_rows_that_somebody_took_from_the_lake_are_told(watched: Stack) -> None:
     wait_until(lambda: "LakeDiffers shop.watched" in told(watched), 900)
     watched.lakehouse("heal", "watched", "--because", "a test")
     wait_until(lambda: "LakeDiffers shop.watched" not in told(watched), 900)
+
+
+def test_a_table_that_rots_is_told(watched: Stack) -> None:
+    watched.sql("CREATE TABLE rotten (id int PRIMARY KEY)")
+    for number in range(5):
+        watched.sql(f"INSERT INTO rotten VALUES ({number})")
+        watched.lakehouse("wait", "--tables", "rotten")
+    # Whoever would pack its files is gone.
+    with watched.frozen("mirror"):
+        rotten = {f"{alert} shop.rotten" for alert in ("ManyFilesInPartition", "ManySnapshots", "NotCompacted")}
+        wait_until(lambda: rotten <= told(watched).keys(), 900)
+    watched.lakehouse("maintain", "rotten", "--now")
+    wait_until(lambda: "ManyFilesInPartition shop.rotten" not in told(watched))
+
+
+def test_a_slot_that_holds_back_much_log_is_told(watched: Stack) -> None:
+    watched.connector("stop")
+    watched.sql(
+        "CREATE SCHEMA beside",
+        "CREATE TABLE beside.much AS SELECT g, repeat(md5(g::text), 20) AS text FROM generate_series(1, 240000) g",
+    )
+    wait_until(lambda: "SlotHoldsMuchLog" in told(watched))
+    watched.connector("resume")
+    watched.sql("INSERT INTO watched SELECT generate_series(701, 710)")
+    watched.assert_equal("watched")
+    wait_until(lambda: "SlotHoldsMuchLog" not in told(watched))
+
+
+def test_a_contract_that_cannot_be_checked_is_told(watched: Stack) -> None:
+    watched.sql("CREATE TABLE doubtful (id int PRIMARY KEY)", "INSERT INTO doubtful VALUES (1)")
+    wait_until(lambda: "CheckFailed shop.doubtful" in told(watched))
+
+
+def test_a_catalog_that_hangs_leaves_lineage_behind(watched: Stack) -> None:
+    with watched.frozen("catalog"):
+        wait_until(lambda: {"ServiceDown catalog", "LineageBehind", "LookFails"} <= told(watched).keys(), 900)
+    wait_until(lambda: not {"ServiceDown catalog", "LineageBehind", "LookFails"} & told(watched).keys())
