@@ -232,6 +232,13 @@ def test_a_role_sees_what_it_may(observed: Stack, enter: Enter) -> None:
     assert "only queries that read" in ask(operator, "DELETE FROM lake.shop.shown")
     assert "disabled" in ask(operator, "SELECT * FROM read_text('/etc/passwd')")
     assert "read as analyst" in ask(operator, "SELECT count(*) FROM lake.shop.orders")
+    # One number is a table; a number by something else is a chart as well, in either theme.
+    expect(operator.page.locator("#answer canvas")).to_have_count(0)
+    ask(operator, "SELECT * FROM (VALUES ('placed', 2), ('paid', 3)) AS t(status, orders)")
+    expect(operator.page.locator("#answer canvas")).to_be_visible()
+    operator.page.get_by_role("button", name="Light / dark").click()
+    expect(operator.page.locator("#answer canvas")).to_have_count(1)
+    operator.picture(PICTURES, "sql-chart")
 
 
 def test_rows_are_shown_as_they_were(observed: Stack, enter: Enter) -> None:

@@ -2,11 +2,13 @@
 
 import csv
 import io
+import json
 from typing import Annotated
 
 from fastapi import APIRouter, Form, HTTPException, Request, Response
 
 from services.console.accounts import QUERIES, Checked, Viewer
+from services.console.chart import chart
 from services.console.context import Console
 from services.console.query import run
 
@@ -28,8 +30,10 @@ def router(console: Console) -> APIRouter:
     @routes.post("/sql")
     def ask(request: Request, who: Checked, sql: Text) -> Response:
         console.accounts.check_rate(QUERIES, who.role)
-        return console.page(request, who, "answer.html", sql=sql,
-                            answer=run(console.settings, who.reads_as, sql))  # fmt: skip
+        answer = run(console.settings, who.reads_as, sql)
+        drawn = chart(answer)
+        return console.page(request, who, "answer.html", sql=sql, answer=answer,
+                            series=None if drawn is None else json.dumps(drawn.to_json()))  # fmt: skip
 
     @routes.post("/sql.csv")
     def as_csv(who: Checked, sql: Text) -> Response:

@@ -15,6 +15,7 @@
       root.dataset.theme = dark ? "light" : "dark";
       localStorage.setItem("theme", root.dataset.theme);
       charts();
+      answers();
     });
   }
 
@@ -45,6 +46,26 @@
         series: [{}, { label: place.dataset.label, stroke: colour("--accent"), width: 1.5, spanGaps: false }],
         axes: [axis, { ...axis, size: 60 }], scales: { y: { range: (u, min, max) => [0, Math.max(max, 1)] } },
       }, data, place));
+    }
+  }
+
+  // Answers of queries: lines along times or numbers, bars of words. Each is drawn once, and again in another theme.
+  function answers() {
+    for (const place of document.querySelectorAll("[data-series]")) {
+      const told = JSON.parse(place.dataset.series);
+      const strokes = ["--accent", "--warn", "--good", "--bad", "--quiet"].map(colour);
+      const axis = { stroke: colour("--quiet"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line") } };
+      const words = told.words && { ...axis, incrs: [1, 2, 5, 10, 20], values: (_, at) => at.map((each) => (told.words[each] ?? "").slice(0, 14)) };
+      const bars = told.words ? { paths: uPlot.paths.bars({ size: [0.7, 60] }) } : {};
+      if (drawn.has(place)) drawn.get(place).destroy();
+      drawn.set(place, new uPlot({
+        width: Math.max(260, place.clientWidth), height: 240,
+        series: [{ label: told.words ? "" : "at" }, ...Object.keys(told.lines).map((label, index) => ({
+          label, stroke: strokes[index], fill: told.words ? strokes[index] : undefined, width: 1.5, ...bars,
+        }))],
+        axes: [words || axis, { ...axis, size: 60 }],
+        scales: { x: { time: told.time, ...(told.words ? { range: [-0.5, told.words.length - 0.5] } : {}) } },
+      }, [told.at, ...Object.values(told.lines)], place));
     }
   }
 
@@ -106,4 +127,5 @@
   }
 
   addEventListener("DOMContentLoaded", () => { themeButton(); if (window.htmx) live(); charts(); graph(); });
+  addEventListener("htmx:afterSettle", answers);
 })();
