@@ -7,7 +7,7 @@ import typer
 
 from services.cli.output import UNUSABLE, Because, expected_errors, fail, print_json, progress
 from services.operations.audit_trail import audited
-from services.operations.backup.contents import chosen
+from services.operations.backup.contents import Manifest, chosen
 from services.operations.backup.make import back_up
 from services.operations.backup.restore import Restored, restore_catalog, restore_files
 from services.operations.backup.restore import restore as restore_all
@@ -59,10 +59,14 @@ def backup(
             doing.detail |= {"tables": len(manifest.tables), "bytes": manifest.bytes}
     if as_json:
         print_json({"backup": str(made.path), **manifest.to_json()})
-        return
-    kept = "" if files else ", which the object store must keep"
+    else:
+        _print_backup(made.path, manifest)
+
+
+def _print_backup(path: Path, manifest: Manifest) -> None:
+    kept = "" if manifest.with_files else ", which the object store must keep"
     size = f"{manifest.files:,} files of {manifest.bytes / 2**20:,.1f} MiB"
-    out.print(f"{made.path}: {len(manifest.tables)} tables, {size}{kept}.")
+    out.print(f"{path}: {len(manifest.tables)} tables, {size}{kept}.")
     out.print("It has the secrets of this lakehouse. `lakehouse restore` brings it back.")
 
 

@@ -114,7 +114,7 @@ def test_kafka(house: Stack) -> None:
     follow(house, "kafka-lost", "test_kafka")
     equal(house)
     wait_until(lambda: signed_up(house) == [1, 2, 3, 4])
-    assert house.lakehouse("verify", "--events", "events.signups")["equal"]
+    assert house.own("verify", "--events", "events.signups")["equal"]
     assert letters(house) == []
     # A letter at a position that an older one had is a letter of its own, and may be given up by itself.
     house.produce("lost", b"poison")

@@ -27,6 +27,7 @@ from services.cli import (
     advise,
     audit,
     backfill,
+    backup,
     check,
     continuous,
     contract,
@@ -49,6 +50,8 @@ from services.demo import display as demo_display
 from services.faults import __main__ as faults
 from services.faults.switch import Fault
 from services.operations.audit_trail import Entry
+from services.operations.backup.contents import Manifest
+from services.operations.backup.restore import Restored
 from services.operations.contracts.diff import Difference as ContractDifference
 from services.operations.contracts.summary import Promise
 from services.operations.erase.copy import Copy
@@ -284,6 +287,14 @@ CASES = [
          "differing": 4_321, "problem": REASON, "equal": False, "examples": [
              {"kind": "differs", "key": {COLUMN: 4711}, "values": {COLUMN: {"computed": "12.5", "table": None}}}]}]),
          (f"marts.{LONG}", str(SNAPSHOT), "98,765,432", "12,345", "6,789", "4,321", REASON, "4711", "12.5")),
+    Case("lakehouse backup", "", lambda: backup._print_backup(Path("/mnt/backups/2026-03-01T020000Z"), Manifest(
+        "2026-03-01T02:00:00+00:00", "s3://lake/warehouse", (), {}, 11_734, 309_000_000, False,
+    )), ("/mnt/backups/2026-03-01T020000Z", "11,734 files", "294.7 MiB", "must keep")),
+    Case("lakehouse restore", "", lambda: backup._print(
+        Restored([LONG], 3, True, ["s3://lake/lost.parquet"], [f"shop.{LONG}"]), whole=False, replaced=False,
+    ), ("1 tables, 3 files", "s3://lake/lost.parquet", f"shop.{LONG} was made anew", "--replace")),
+    Case("lakehouse restore", "whole", lambda: backup._print(Restored([LONG], 3), whole=True, replaced=False),
+        ("make up", "lakehouse resync --all", "lakehouse resync --events")),
     Case("lakehouse backfill", "", lambda: backfill._print(f"marts.{LONG}", [
         {"by": COLUMN, "start": "2026-05-01 12:34:56+00:00", "end": "2026-05-02 12:34:56+00:00",
          "written": {"inserted": 1_234_567, "updated": 98_765, "deleted": 4_321}}]),
