@@ -7,9 +7,12 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.integration.guides import RUNBOOKS, follow
 from tests.integration.stack import Stack, wait_until
 
 pytestmark = pytest.mark.process
+
+HERE = "tests/chaos/test_alerts.py"
 
 
 ROTTEN = """
@@ -73,12 +76,14 @@ def told(stack: Stack) -> dict[str, str]:
 
 def test_a_mirror_that_hangs_is_one_page(watched: Stack) -> None:
     wait_until(lambda: told(watched) == {})
-    with watched.frozen("mirror"):
-        watched.sql("INSERT INTO watched SELECT generate_series(501, 600)")
-        wait_until(lambda: {"ServiceDown mirror", "TableLate shop.watched"} <= told(watched).keys())
-        # That the table is late follows from it.
-        wait_until(lambda: told(watched)["TableLate shop.watched"] == "suppressed")
-        assert told(watched)["ServiceDown mirror"] == "active"
+    for process in watched.processes("mirror"):
+        process.suspend()
+    watched.sql("INSERT INTO watched SELECT generate_series(501, 600)")
+    wait_until(lambda: {"ServiceDown mirror", "TableLate shop.watched"} <= told(watched).keys())
+    # That the table is late follows from it.
+    wait_until(lambda: told(watched)["TableLate shop.watched"] == "suppressed")
+    assert told(watched)["ServiceDown mirror"] == "active"
+    follow(watched, RUNBOOKS / "service-down.md", f"{HERE}::test_a_mirror_that_hangs_is_one_page", SERVICE="mirror")
     watched.assert_equal("watched")
     wait_until(lambda: not {"ServiceDown mirror", "TableLate shop.watched"} & told(watched).keys())
 
@@ -100,7 +105,8 @@ def test_data_that_stops_coming_is_told(watched: Stack) -> None:
 def test_rows_that_somebody_took_from_the_lake_are_told(watched: Stack) -> None:
     watched.catalog().load_table("shop.watched").delete("id = 3")
     wait_until(lambda: "LakeDiffers shop.watched" in told(watched), 900)
-    watched.lakehouse("heal", "watched", "--because", "a test")
+    test = "test_rows_that_somebody_took_from_the_lake_are_told"
+    follow(watched, RUNBOOKS / "lake-differs.md", f"{HERE}::{test}", TABLE="watched")
     wait_until(lambda: "LakeDiffers shop.watched" not in told(watched), 900)
 
 
@@ -113,7 +119,7 @@ def test_a_table_that_rots_is_told(watched: Stack) -> None:
     with watched.frozen("mirror"):
         rotten = {f"{alert} shop.rotten" for alert in ("ManyFilesInPartition", "ManySnapshots", "NotCompacted")}
         wait_until(lambda: rotten <= told(watched).keys(), 900)
-    watched.lakehouse("maintain", "rotten", "--now")
+    follow(watched, RUNBOOKS / "table-rots.md", f"{HERE}::test_a_table_that_rots_is_told", TABLE="rotten")
     wait_until(lambda: "ManyFilesInPartition shop.rotten" not in told(watched))
 
 

@@ -4,7 +4,6 @@ Their commands are run as they stand there.
 """
 
 import json
-import os
 import shutil
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -16,12 +15,12 @@ from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 
 from pipelines.kafka.client import create_topic
 from services.operations.erase.files import object_store
-from tests.integration.guides import script, steps
+from tests.integration.guides import RUNBOOKS, follow
 from tests.integration.stack import Stack, loaded, wait_until
 
 pytestmark = pytest.mark.process
 
-RUNBOOKS = Path("infra/runbooks")
+HERE = "tests/chaos/test_lost.py"
 
 
 @pytest.fixture(scope="module")
@@ -33,19 +32,9 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
 
 
 @pytest.fixture(scope="module")
-def backups(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def backups(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where the runbooks' backups are."""
-    folder = tmp_path_factory.mktemp("backups")
-    os.environ["BACKUPS"] = str(folder)
-    yield folder
-    del os.environ["BACKUPS"]
-
-
-def follow(stack: Stack, page: str, test: str) -> str:
-    """Do what a runbook says."""
-    walked = steps(RUNBOOKS / f"{page}.md", f"tests/chaos/test_lost.py::{test}")
-    assert walked
-    return stack.bash(script(walked))
+    return tmp_path_factory.mktemp("backups")
 
 
 def signups(stack: Stack, *events: int) -> None:
@@ -111,7 +100,7 @@ def test_kafka(house: Stack) -> None:
     wait_until(lambda: house.report()["capture"]["connector"] == "RUNNING")
     signups(house, 4)
     wait_until(lambda: "signups isn't the topic any more" in house.status())
-    follow(house, "kafka-lost", "test_kafka")
+    follow(house, RUNBOOKS / "kafka-lost.md", f"{HERE}::test_kafka")
     equal(house)
     wait_until(lambda: signed_up(house) == [1, 2, 3, 4])
     assert house.own("verify", "--events", "events.signups")["equal"]
@@ -134,7 +123,7 @@ def test_catalog(house: Stack, backups: Path) -> None:
     wait_until(lambda: house.make("kill", "s=catalog") != "")
     house.sql("INSERT INTO lost VALUES (1001, 'while it was lost')")
     wait_until(lambda: house.catalog().table_exists("shop.lost"))
-    follow(house, "catalog-lost", "test_catalog")
+    follow(house, RUNBOOKS / "catalog-lost.md", f"{HERE}::test_catalog", BACKUPS=str(backups))
     house.start("streams")
     assert {name: house.catalog().load_table(name).metadata.table_uuid for name in before} == before
     house.sql("ALTER TABLE lost ADD COLUMN more int", "INSERT INTO lost VALUES (1002, 'with another schema', 1)")
@@ -151,7 +140,7 @@ def test_file(house: Stack, backups: Path) -> None:
     data = table.inspect.files()["file_path"][0].as_py()
     for path in (data, manifest.manifest_path):
         store.delete_file(path.removeprefix("s3://"))
-    follow(house, "file-lost", "test_file")
+    follow(house, RUNBOOKS / "file-lost.md", f"{HERE}::test_file", BACKUPS=str(backups))
     done = house.lakehouse("restore", str(backups), "--files")
     assert (done["files"], done["lost"]) == (0, [])
     equal(house)
@@ -160,7 +149,7 @@ def test_file(house: Stack, backups: Path) -> None:
 def test_machine(house: Stack, backups: Path) -> None:
     """The machine is there; what the next test restores is made."""
     before = {path.name for path in backups.iterdir()}
-    follow(house, "moving", "test_machine")
+    follow(house, RUNBOOKS / "moving.md", f"{HERE}::test_machine", BACKUPS=str(backups))
     made = {path.name for path in backups.iterdir()} - before
     assert len(made) == 1
     content = (backups / made.pop() / "settings.env").read_text()
@@ -184,7 +173,7 @@ def test_another_machine(house: Stack, backups: Path, tmp_path_factory: pytest.T
     mine, theirs = (f"SOURCE_DB_PORT={stack.setting('SOURCE_DB_PORT')}\n" for stack in (elsewhere, house))
     settings.write_text(settings.read_text().replace(mine, theirs))
     try:
-        follow(elsewhere, "moving", "test_another_machine")
+        follow(elsewhere, RUNBOOKS / "moving.md", f"{HERE}::test_another_machine", BACKUPS=str(backups))
         equal(elsewhere)
         restored = elsewhere.catalog().load_table("shop.lost")
         older = [s for s in restored.metadata.snapshots if s.snapshot_id in snapshots]

@@ -1,12 +1,15 @@
 """Guides: pages whose commands are run as they stand there, and what they print is held against them."""
 
 import re
+import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tests.documents import Block, page
+from tests.integration.stack import Stack
 
+RUNBOOKS = Path("infra/runbooks")
 ANYTHING, DONE = "…", "== step done"
 # What a test's stack has otherwise than a checkout: its code isn't what is installed, its toolchain is lent, and it is
 # no repository of its own.
@@ -46,6 +49,18 @@ def script(walked: Iterable[Step]) -> str:
     """One script of all steps, which ends with the first that fails; :func:`outputs` takes apart what it prints."""
     ended = f'\nstatus=$?; echo "{DONE}"; [ $status = 0 ] || exit $status\n'
     return PREPARED + "".join(f"{step.commands}{ended}" for step in walked)
+
+
+def follow(stack: Stack, page: Path, test: str, **names: str) -> str:
+    """Do what a page says for a symptom that ``test`` has made; what that printed.
+
+    ``names``: what stands in its commands for what a person puts in.
+    """
+    walked = steps(page, test)
+    assert walked, f"{page} has nothing to do that names {test}"
+    return stack.bash(
+        "".join(f"export {name}={shlex.quote(value)}\n" for name, value in names.items()) + script(walked)
+    )
 
 
 def outputs(printed: str) -> list[str]:
