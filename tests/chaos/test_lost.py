@@ -75,6 +75,10 @@ def equal(stack: Stack) -> None:
     assert stack.lakehouse("verify", "--ledger")["whole"]
 
 
+def is_healthy(stack: Stack, service: str) -> bool:
+    return next(it["state"] for it in stack.report()["services"] if it["name"] == service) == "healthy"
+
+
 def letters(stack: Stack) -> list[tuple[str, str]]:
     found = stack.lakehouse("dlq", "list")["letters"]
     return [(letter["topic"], letter["reason"]) for letter in found if letter["topic"] == "shop.public.lost"]
@@ -119,8 +123,12 @@ def test_catalog(house: Stack, backups: Path) -> None:
     equal(house)
     before = {name: house.catalog().load_table(name).metadata.table_uuid for name in ("shop.lost", "shop.orders")}
     lose(house, "metadata-db")
+    wait_until(lambda: is_healthy(house, "metadata-db"))
+    for service in ("catalog", "schema-registry"):
+        for process in house.processes(service):
+            process.kill()
+    wait_until(lambda: is_healthy(house, "catalog") and is_healthy(house, "schema-registry"))
     # The mirror has time to make a table anew.
-    wait_until(lambda: house.make("kill", "s=catalog") != "")
     house.sql("INSERT INTO lost VALUES (1001, 'while it was lost')")
     wait_until(lambda: house.catalog().table_exists("shop.lost"))
     follow(house, RUNBOOKS / "catalog-lost.md", f"{HERE}::test_catalog", BACKUPS=str(backups))
