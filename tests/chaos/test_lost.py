@@ -28,6 +28,11 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """A stack with a small shop, streams and a folder for backups."""
     with loaded(tmp_path_factory.mktemp("lakehouse")) as running:
         running.start("streams")
+        running.sql(
+            "CREATE TABLE lost (id int PRIMARY KEY, note text)",
+            "INSERT INTO lost SELECT g, 'first' FROM generate_series(1, 300) g",
+        )
+        running.assert_equal("lost")
         yield running
 
 
@@ -85,11 +90,6 @@ def letters(stack: Stack) -> list[tuple[str, str]]:
 
 
 def test_kafka(house: Stack) -> None:
-    house.sql(
-        "CREATE TABLE lost (id int PRIMARY KEY, note text)",
-        "INSERT INTO lost SELECT g, 'first' FROM generate_series(1, 300) g",
-    )
-    house.lakehouse("wait")
     for _ in range(3):
         house.produce("lost", b"poison")
     wait_until(lambda: len(letters(house)) == 3)
