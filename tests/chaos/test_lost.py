@@ -192,6 +192,3 @@ def test_another_machine(house: Stack, backups: Path, tmp_path_factory: pytest.T
         assert "error" in again
     finally:
         elsewhere.make("down")
-    house.up()
-    house.lakehouse("resync", "--all")
-    equal(house)
