@@ -7,7 +7,7 @@ letter; its table has an earlier one of its identifier, within the time that its
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 from confluent_kafka import Message
 from pyiceberg.catalog import Catalog
-from pyiceberg.expressions import And, EqualTo, GreaterThanOrEqual, LessThan
+from pyiceberg.expressions import And, EqualTo, GreaterThanOrEqual, In, LessThan
 from pyiceberg.table import Table
 
 from pipelines.kafka.avro import HEADER_BYTES, Undecodable
@@ -30,7 +30,7 @@ from services.stack.progress import OnProgress, Progress, silent
 from services.stack.records import Decoder, read_range
 
 PARTITION, OFFSET, INGESTED = "_kafka_partition", "_kafka_offset", "_ingested_at"
-AT_ONCE = 50_000
+AT_ONCE, LOOKED_UP = 50_000, 1_000
 TECHNICAL = (PARTITION, OFFSET, INGESTED)
 
 
@@ -117,7 +117,6 @@ class _Comparison:
         for partition, end in sorted(positions.items()):
             first = min(starts.get((self._spec.topic, partition), 0), end)
             report.skipped += first
-            self._note_older(partition, first)
             for start in range(first, end, AT_ONCE):
                 self._compare(partition, start, min(end, start + AT_ONCE))
                 done = report.events + report.skipped
@@ -186,27 +185,37 @@ class _Comparison:
         if rule is not None and moment is not None and row[rule.by] is not None:
             self._times.setdefault(row[rule.by], []).append(moment)
 
-    def _note_older(self, partition: int, first: int) -> None:
-        """Note the rows whose records Kafka holds no more, or of a topic that is gone: events may repeat them."""
-        rule = self._spec.deduplicate
-        if rule is not None:
-            where = And(EqualTo(term=PARTITION, value=partition), LessThan(term=OFFSET, value=first))
-            fields = (rule.by, self._spec.event_time.column)
-            scan = self._table.scan(row_filter=where, selected_fields=fields, snapshot_id=self._report.snapshot_id)
-            for row in _rows(scan.to_arrow()):
-                self._note(row)
-
     def _explain_absent(self) -> None:
         """Tell the events that came twice from those that are missing."""
-        rule, report = self._spec.deduplicate, self._report
-        for partition, offset, identifier, moment in self._absent:
-            kept = self._times.get(identifier, ()) if rule is not None and identifier is not None else ()
-            within = rule.within if rule is not None else 0.0
-            if moment is not None and any(abs((each - moment).total_seconds()) <= within for each in kept):
+        report, unexplained = self._report, [each for each in self._absent if not self._came_before(each)]
+        report.duplicates += len(self._absent) - len(unexplained)
+        # The earlier one may be a row whose record Kafka holds no more, or of a topic that is gone.
+        self._note_all_of({each[2] for each in unexplained} - {None})
+        for each in unexplained:
+            if self._came_before(each):
                 report.duplicates += 1
             else:
                 report.missing += 1
-                self._tell(f"missing: {partition}:{offset}")
+                self._tell(f"missing: {each[0]}:{each[1]}")
+
+    def _came_before(self, absent: tuple[int, int, Any, datetime | None]) -> bool:
+        """Return whether a row that was met has the event's identifier, within the time that the spec says."""
+        rule, (_, _, identifier, moment) = self._spec.deduplicate, absent
+        if rule is None or identifier is None or moment is None:
+            return False
+        return any(abs((met - moment).total_seconds()) <= rule.within for met in self._times.get(identifier, ()))
+
+    def _note_all_of(self, identifiers: Collection[Any]) -> None:
+        """Note every row with one of these identifiers."""
+        rule, every = self._spec.deduplicate, list(identifiers)
+        for start in range(0, len(every) if rule is not None else 0, LOOKED_UP):
+            assert rule is not None
+            scan = self._table.scan(
+                row_filter=In(term=rule.by, literals=every[start : start + LOOKED_UP]), snapshot_id=self._report.snapshot_id,
+                selected_fields=(rule.by, self._spec.event_time.column),
+            )  # fmt: skip
+            for row in _rows(scan.to_arrow()):
+                self._note(row)
 
     def _tell(self, example: str) -> None:
         if len(self._report.examples) < self._examples:

@@ -61,9 +61,11 @@ class Backup:
 
     @classmethod
     def begun(cls, folder: Path, at: datetime) -> "Backup":
-        """Return a new backup, whose folder only its owner may read."""
+        """Return a new backup. Only its owner may read its folder, and that of all of them where it wasn't there."""
         backup = cls(folder, at.strftime("%Y-%m-%dT%H%M%SZ"))
-        backup.path.mkdir(parents=True, mode=0o700)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        backup.path.mkdir(mode=0o700)
         return backup
 
     @property

@@ -59,6 +59,7 @@ def test_what_a_backup_has_of_its_own_is_its_owners_alone(tmp_path: Path) -> Non
     backup = made(tmp_path, 1)
     assert backup.path.stat().st_mode & 0o077 == 0
     assert (backup.path / SETTINGS).stat().st_mode & 0o077 == 0
+    assert made(tmp_path / "new", 1).folder.stat().st_mode & 0o077 == 0
 
 
 @pytest.mark.parametrize(
