@@ -210,10 +210,9 @@ class _Comparison:
         rule, every = self._spec.deduplicate, list(identifiers)
         for start in range(0, len(every) if rule is not None else 0, LOOKED_UP):
             assert rule is not None
-            scan = self._table.scan(
-                row_filter=In(term=rule.by, literals=every[start : start + LOOKED_UP]), snapshot_id=self._report.snapshot_id,
-                selected_fields=(rule.by, self._spec.event_time.column),
-            )  # fmt: skip
+            some = In(term=rule.by, literals=every[start : start + LOOKED_UP])
+            fields = (rule.by, self._spec.event_time.column)
+            scan = self._table.scan(row_filter=some, selected_fields=fields, snapshot_id=self._report.snapshot_id)
             for row in _rows(scan.to_arrow()):
                 self._note(row)
 
