@@ -8,6 +8,7 @@ published or not.
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from threading import Lock
+from typing import Self
 
 from pyspark.sql import SparkSession
 
@@ -38,6 +39,11 @@ class AuditBranch:
         self._spark, self._contract, self._await_others = spark, contract, await_others
         # What was published last by this process.
         self._last: PreviousRun | None = None
+
+    @classmethod
+    def of(cls, spark: SparkSession, contract: Contract | None, await_others: Callable[[], None]) -> Self | None:
+        """Return the branch of a table whose contract lets nobody see what breaks it; None: readers see everything."""
+        return cls(spark, contract, await_others) if contract is not None and contract.blocking else None
 
     def begin(self, table: LakeTable) -> LakeTable:
         """Return the table on a new branch, which is as readers see it now. What an earlier one left is removed."""

@@ -53,9 +53,7 @@ class Tables:
         if name not in self.mirrors:
             topic = Topic(name, self._source, self._records)
             contract = self._contracts.get(topic.table)
-            audit = None
-            if contract is not None and contract.blocking:
-                audit = AuditBranch(self._spark, contract, self._await_others)
+            audit = AuditBranch.of(self._spark, contract, self._await_others)
             rules = Rules(
                 self._settings.source_name,
                 PIPELINE,

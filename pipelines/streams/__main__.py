@@ -104,9 +104,8 @@ def _streams(
     tables: dict[str, Brought] = {}
 
     def audit(name: tuple[str, str]) -> AuditBranch | None:
-        contract = contracts.get(name)
         # Other tables come as far as this one while it waits.
-        return AuditBranch(spark, contract, lambda: _wait(stop)) if contract is not None and contract.blocking else None
+        return AuditBranch.of(spark, contracts.get(name), lambda: _wait(stop))
 
     for spec in specs.streams.values():
         rules = StreamRules(

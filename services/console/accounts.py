@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated
 from urllib.parse import quote
 
-from fastapi import Depends, Form, Header, HTTPException, Request
+from fastapi import Depends, Form, HTTPException, Request
 from limits import parse
 from limits.storage import MemoryStorage
 from limits.strategies import MovingWindowRateLimiter
@@ -94,10 +94,9 @@ def at_least(role: str) -> Callable[[Person], Person]:
 def checked(
     who: Annotated[Person, Depends(person)],
     csrf: Annotated[str, Form()] = "",
-    x_csrf: Annotated[str, Header()] = "",
 ) -> Person:
     """Return who sent a form that was made for them. Raises HTTPException."""
-    if not hmac.compare_digest(who.csrf.encode(), (csrf or x_csrf).encode()):
+    if not hmac.compare_digest(who.csrf.encode(), csrf.encode()):
         raise HTTPException(403, "this form wasn't made for this session: load the page again")
     return who
 
