@@ -11,6 +11,7 @@ from services.cli.tables import AsJson, named
 from services.operations.layout.advice import Advice, advise
 from services.operations.layout.current import layout_of
 from services.operations.layout.observation import Observation, observe
+from services.operations.layout.words import as_spec, seen
 from services.stack.console import Grid, out
 from services.stack.endpoints import StackSettings
 
@@ -45,7 +46,7 @@ def advise_table(
 
 
 def _print(observed: Observation, found: list[Advice], name: str, source: str) -> None:
-    out.print(_seen(observed))
+    out.print(seen(observed))
     if not found:
         out.print("Nothing to gain: the table may stay as it is.")
         return
@@ -56,24 +57,6 @@ def _print(observed: Observation, found: list[Advice], name: str, source: str) -
     out.print(
         f"In pipelines/specs/{name}.yaml, read when the mirror starts (`make up`):\n",
         f"  table: {source}\n  layout:",
-        *_yaml(found),
+        *(f"    {line}" for line in as_spec(found)),
         sep="\n",
     )
-
-
-def _seen(observed: Observation) -> str:
-    seen = f"{observed.rows:,} rows in {observed.files:,} files; "
-    if not observed.batches:
-        return seen + "no batch that its history still holds changed a row of it."
-    return seen + f"the median of its last {observed.batches} batches changed {observed.changes:,.0f} rows."
-
-
-def _yaml(found: list[Advice]) -> list[str]:
-    """Return all advice as the lines of one layout.
-
-    The first term for partitions, and every term for the order of rows.
-    """
-    partition = [advice.term for advice in found if advice.part == "partition"][:1]
-    order = list(dict.fromkeys(advice.term for advice in found if advice.part == "sort"))
-    parts = {"partition": partition, "sort": order}
-    return [f"    {name}: [{', '.join(terms)}]" for name, terms in parts.items() if terms]

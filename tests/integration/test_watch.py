@@ -256,6 +256,9 @@ def test_rows_are_shown_as_they_were(observed: Stack, enter: Enter) -> None:
     tab.page.get_by_role("button", name="Rows then").last.click()
     expect(tab.page.locator("#rows")).to_contain_text("as of snapshot", timeout=60_000)
     expect(tab.page.locator("#rows")).not_to_contain_text("after")
+    tab.page.get_by_label("Readers filter by").select_option("word")
+    tab.page.get_by_role("button", name="Advise on its layout").click()
+    expect(tab.page.locator("#advice")).to_contain_text("rows in", timeout=60_000)
 
 
 def _is_known(tab: Tab, path: str) -> bool:

@@ -15,7 +15,10 @@ from services.console.context import Console
 from services.console.query import Answer, run
 from services.console.rows import STATES, TableRow, table_rows
 from services.operations.contracts.summary import protections
+from services.operations.layout.advice import advise
 from services.operations.layout.current import layout_of
+from services.operations.layout.observation import observe
+from services.operations.layout.words import as_spec, seen
 from services.stack.lake import lineage as ancestry
 from services.stack.lake import open_catalog
 
@@ -73,6 +76,15 @@ def router(console: Console) -> APIRouter:
         known = console.house.checks.get(name)
         found = checks.with_results(open_catalog(console.settings), [known]) if known is not None else []
         return console.page(request, who, "table_checks.html", run=found[0] if found else None)
+
+    @routes.get("/tables/{name:path}/advice")
+    def advice(request: Request, who: Viewer, name: str, where: str = "") -> Response:
+        console.accounts.check_rate(QUERIES, who.role)
+        observed = observe(_load(console, name), [where] if where else [])
+        found = advise(observed)
+        return console.page(
+            request, who, "table_advice.html", seen=seen(observed), advice=found, spec=as_spec(found)
+        )  # fmt: skip
 
     @routes.get("/tables/{name:path}/sample")
     def sample(request: Request, who: Viewer, name: str, snapshot: int | None = None) -> Response:
