@@ -58,6 +58,8 @@ DASHBOARDS = (
         Panel("Bytes", "bytes", {"data": 'lakehouse_table_bytes{table="$table"}',
                                  "metadata": 'lakehouse_table_metadata_bytes{table="$table"}'}),
         Panel("Snapshots", "short", {"snapshots": 'lakehouse_table_snapshots{table="$table"}'}),
+        Panel("Bytes written", "Bps", {"files": 'rate(lakehouse_table_added_bytes_total{table="$table"}[5m])'},
+              quiet="nothing was committed since the console began to look"),
         Panel("A scan's cost, of a rewritten table's", "short", {"times": 'lakehouse_table_scan_cost{table="$table"}'}),
         Panel("Since the last compaction", "s",
               {"ago": 'time() - lakehouse_table_last_compaction_timestamp_seconds{table="$table"}'}),

@@ -49,6 +49,8 @@ class CatalogPart:
                 before = known.get(name)
                 same = before is not None and before.location == table.metadata_location
                 tables[name] = before if same and before is not None else self._view(table, before)
+                if before is not None and not same:
+                    meter.add("lakehouse_table_added_bytes_total", added_bytes(table, before), table=name)
                 loaded[name] = table
                 if not house.tables:
                     # The first look shows what it has so far.
@@ -124,6 +126,13 @@ class CatalogPart:
         meter.put_all(
             "lakehouse_dataset_behind_seconds", {(of, each.role): each.behind_seconds for of, each in house.datasets}
         )
+
+
+def added_bytes(table: Table, before: TableView) -> int:
+    """Return the bytes of files that commits have added to a table since it was looked at, upkeep's among them."""
+    since = before.facts.last_commit
+    newer = (s for s in table.metadata.snapshots if since is None or s.timestamp_ms > since.timestamp() * 1000)
+    return sum(int(s.summary.additional_properties.get("added-files-size", 0)) for s in newer if s.summary)
 
 
 def _every(catalog: Catalog) -> Iterator[tuple[str, Table]]:

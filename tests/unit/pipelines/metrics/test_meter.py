@@ -59,7 +59,8 @@ def test_series_that_are_gone_are_gone() -> None:
 
 def test_a_thousand_tables_take_little() -> None:
     meter, tables = Meter("console"), [f"shop.table_{number}" for number in range(1000)]
-    one_label = [name for name, each in declared().items() if "console" in each.served_by and each.labels == ("table",)]
+    mine = {name: each for name, each in declared().items() if "console" in each.served_by}
+    one_label = [name for name, each in mine.items() if each.labels == ("table",) and each.type == "gauge"]
     began = time.process_time()
     for name in one_label:
         meter.put_all(name, {(table,): 1.0 for table in tables})
