@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.integration.guides import RUNBOOKS, follow
 from tests.integration.stack import Stack, wait_until
 
 pytestmark = pytest.mark.process
@@ -93,9 +94,8 @@ def test_a_contract_is_enforced_in_the_stream(stack: Stack) -> None:
     stack.lakehouse("wait")
     assert sorted(each["reason"] for each in _letters(stack)) == ["parked", "rule_broken"]
     position = f"{letter['topic']}:{letter['partition']}:{letter['offset']}"
-    stack.lakehouse("dlq", "discard", position, "--because", "mended in the source")
-    stack.lakehouse("dlq", "replay", "--topic", letter["topic"])
-    stack.lakehouse("wait")
+    test = "tests/integration/test_contracts.py::test_a_contract_is_enforced_in_the_stream"
+    follow(stack, RUNBOOKS / "dead-letters.md", test, LETTER=position, TOPIC=letter["topic"])
     assert _rows(stack) == [
         (1, "a@b", "open"), (2, "i@j", "open"), (3, "c@d", "open"), (4, "e@f", "closed"), (5, "g@h", "lost"),
     ]  # fmt: skip

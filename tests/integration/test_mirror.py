@@ -17,6 +17,7 @@ from pipelines.mirror.jit import BOTH_COMPILERS, QUICK_COMPILER
 from services.operations.dead_letters.letters import Letter, LetterFilter, Letters
 from services.operations.dead_letters.replay import replay
 from services.stack.records import Decoder
+from tests.integration.guides import RUNBOOKS, follow
 from tests.integration.stack import WAIT_SECONDS, Stack, wait_until
 
 pytestmark = pytest.mark.process
@@ -494,7 +495,8 @@ def test_a_table_that_cannot_go_on_is_held_while_the_others_do(stack: Stack) -> 
     assert stack.lakehouse("wait", "--except-held")["held"] == late["held"]
     assert stack.lakehouse("wait", "--tables", "free")["caught_up"] is True
     assert stack.report()["mirror"]["held"] == late["held"]
-    stack.lakehouse("dlq", "accept", "shop.public.flood", "--because", "sent by a test")
+    test = "tests/integration/test_mirror.py::test_a_table_that_cannot_go_on_is_held_while_the_others_do"
+    follow(stack, RUNBOOKS / "dead-letters.md", test, TOPIC="shop.public.flood", WHY="sent by a test")
     again = stack.lakehouse("resync", "clash", "--because", "it has a key now", "--timeout", str(WAIT_SECONDS))
     assert again["tables"][0]["read"] == 101
     resynced, accepted, *_ = stack.lakehouse("audit", "--since", "1h")["actions"]

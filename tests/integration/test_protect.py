@@ -11,6 +11,7 @@ import pytest
 from pydantic import SecretStr
 
 from pipelines.protection.crypto import ProtectionKeys
+from tests.integration.guides import RUNBOOKS, follow
 from tests.integration.objects import texts
 from tests.integration.stack import Stack, wait_until
 
@@ -102,7 +103,12 @@ def test_a_contract_that_protects_more_waits_for_a_resync(stack: Stack) -> None:
     stack.sql("INSERT INTO grown VALUES (3, 'joe@private')")
     held = stack_held(stack, "shop.public.grown")
     assert re.search("mail is there as in the source, and shall be hash.*lakehouse resync public.grown", held)
-    stack.lakehouse("resync", "grown")
+    follow(
+        stack,
+        RUNBOOKS / "protection-changed.md",
+        "tests/integration/test_protect.py::test_a_contract_that_protects_more_waits_for_a_resync",
+        TABLE="grown",
+    )
     stack.assert_equal("grown")
     found = stack.catalog().load_table("shop.grown").scan().to_arrow().to_pylist()
     keys = keys_of(stack)
