@@ -44,7 +44,9 @@ def test_what_the_lake_has_trino_reads(stack: Stack, trino: Cursor) -> None:
     columns = "id, amount, big, at, local, day, ok, ratio, small, words, raw, u"
     mine = table.refresh().scan().to_arrow().sort_by("id").to_pylist()
     assert len(mine) == 40
-    seen = rows(trino, f"SELECT {columns} FROM shop.read_alike ORDER BY id")
+    # A real as short as it can be written is the same real.
+    exact = columns.replace("small", "CAST(small AS double)")
+    seen = rows(trino, f"SELECT {exact} FROM shop.read_alike ORDER BY id")
     names = columns.split(", ")
     assert [dict(zip(names, row, strict=True)) for row in seen] == [{n: row[n] for n in names} for row in mine]
     # Position deletes are heeded in what is counted, too; and older snapshots have what they had.
@@ -57,6 +59,8 @@ def test_what_the_lake_has_trino_reads(stack: Stack, trino: Cursor) -> None:
 
 
 def test_trino_writes_nothing(stack: Stack, trino: Cursor) -> None:
-    for statement in ("DELETE FROM shop.orders", "DROP TABLE shop.orders", "CREATE SCHEMA other"):
+    stack.sql("CREATE TABLE unwritten (id int PRIMARY KEY)", "INSERT INTO unwritten VALUES (1)")
+    stack.assert_equal("unwritten")
+    for statement in ("DELETE FROM shop.unwritten", "DROP TABLE shop.unwritten", "CREATE SCHEMA other"):
         with pytest.raises(TrinoQueryError, match=r"(?i)access denied|not allowed"):
             rows(trino, statement)
