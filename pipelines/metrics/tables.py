@@ -43,6 +43,8 @@ class TableMeter:
             self._meter.add("lakehouse_table_unknown_commits_total", table=table)
 
     def held(self, tables: Mapping[str, bool]) -> None:
-        """Tell which tables are held."""
+        """Tell which tables there are, and which of them are held."""
         for table, is_held in tables.items():
+            # A counter that isn't there before its first record hides how many came first.
+            self._meter.add("lakehouse_table_records_total", 0, table=table)
             self._meter.put("lakehouse_table_held", float(is_held), table=table)

@@ -46,7 +46,7 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     running = Stack(Path(tmp_path_factory.mktemp("watched")), "process")
     running.prepare()
     with (running.folder / ".env").open("a", encoding="utf-8") as file:
-        file.write("ALERT_LATE_SECONDS=15\nALERT_SILENT_MINUTES=1\nCHECK_SECONDS=5\nMAX_SLOT_WAL_KEEP_SIZE=256MB\n")
+        file.write("ALERT_LATE_SECONDS=15\nALERT_SILENT_MINUTES=1\nCHECK_SECONDS=20\nMAX_SLOT_WAL_KEEP_SIZE=256MB\n")
     (running.folder / "pipelines/specs/rotten.yaml").write_text(ROTTEN)
     (running.folder / "quality/contracts/doubtful.yaml").write_text(DOUBTFUL)
     try:
@@ -97,8 +97,9 @@ def test_a_connector_that_stands_still_is_told(watched: Stack) -> None:
 
 
 def test_data_that_stops_coming_is_told(watched: Stack) -> None:
+    watched.sql("INSERT INTO watched SELECT generate_series(601, 850)")
     wait_until(lambda: "DataStoppedArriving shop.watched" in told(watched))
-    watched.sql("INSERT INTO watched SELECT generate_series(601, 700)")
+    watched.sql("INSERT INTO watched SELECT generate_series(851, 900)")
     wait_until(lambda: "DataStoppedArriving shop.watched" not in told(watched))
 
 
@@ -131,7 +132,7 @@ def test_a_slot_that_holds_back_much_log_is_told(watched: Stack) -> None:
     )
     wait_until(lambda: "SlotHoldsMuchLog" in told(watched))
     watched.connector("resume")
-    watched.sql("INSERT INTO watched SELECT generate_series(701, 710)")
+    watched.sql("INSERT INTO watched SELECT generate_series(1701, 1710)")
     watched.assert_equal("watched")
     wait_until(lambda: "SlotHoldsMuchLog" not in told(watched))
 
