@@ -18,9 +18,9 @@ HERE = "tests/chaos/test_alerts.py"
 ROTTEN = """
 table: public.rotten
 freshness_seconds: 1
+upkeep: {files: 2}
 alerts: {partition_files: 2, snapshots: 3, compaction_hours: 0.01}
 """
-# Its check asks for a column that the table doesn't have.
 DOUBTFUL = """
 apiVersion: v3.2.0
 kind: DataContract
@@ -35,7 +35,7 @@ schema:
     quality:
       - type: sql
         name: nothing is amiss
-        query: SELECT count(*) FROM ${table} WHERE amiss
+        query: SELECT count(*) FROM ${table} WHERE id > 10
         mustBe: 0
 """
 
@@ -46,7 +46,10 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     running = Stack(Path(tmp_path_factory.mktemp("watched")), "process")
     running.prepare()
     with (running.folder / ".env").open("a", encoding="utf-8") as file:
-        file.write("ALERT_LATE_SECONDS=15\nALERT_SILENT_MINUTES=1\nCHECK_SECONDS=20\nMAX_SLOT_WAL_KEEP_SIZE=256MB\n")
+        file.write(
+            "ALERT_LATE_SECONDS=15\nALERT_SILENT_MINUTES=1\nCHECK_SECONDS=20\nMAX_SLOT_WAL_KEEP_SIZE=256MB\n"
+            "VERIFIER_PAUSE_SECONDS=5\n"
+        )
     (running.folder / "pipelines/specs/rotten.yaml").write_text(ROTTEN)
     (running.folder / "quality/contracts/doubtful.yaml").write_text(DOUBTFUL)
     try:
@@ -74,6 +77,13 @@ def told(stack: Stack) -> dict[str, str]:
     }
 
 
+def scraped(stack: Stack, query: str) -> bool:
+    """Whether Prometheus has an answer."""
+    url = f"http://127.0.0.1:{stack.setting('PROMETHEUS_PORT')}/api/v1/query"
+    answer = httpx.get(url, params={"query": query}, trust_env=False, timeout=30).raise_for_status().json()
+    return bool(answer["data"]["result"])
+
+
 def test_a_mirror_that_hangs_is_one_page(watched: Stack) -> None:
     wait_until(lambda: told(watched) == {})
     for process in watched.processes("mirror"):
@@ -97,6 +107,8 @@ def test_a_connector_that_stands_still_is_told(watched: Stack) -> None:
 
 
 def test_data_that_stops_coming_is_told(watched: Stack) -> None:
+    # What came before Prometheus looked first isn't known to have come.
+    wait_until(lambda: scraped(watched, 'lakehouse_table_records_total{table="shop.watched"}'))
     watched.sql("INSERT INTO watched SELECT generate_series(601, 850)")
     wait_until(lambda: "DataStoppedArriving shop.watched" in told(watched))
     watched.sql("INSERT INTO watched SELECT generate_series(851, 900)")
@@ -113,7 +125,8 @@ def test_rows_that_somebody_took_from_the_lake_are_told(watched: Stack) -> None:
 
 def test_a_table_that_rots_is_told(watched: Stack) -> None:
     watched.sql("CREATE TABLE rotten (id int PRIMARY KEY)")
-    for number in range(5):
+    # One more, and upkeep would be done between two batches.
+    for number in range(4):
         watched.sql(f"INSERT INTO rotten VALUES ({number})")
         watched.lakehouse("wait", "--tables", "rotten")
     # Whoever would pack its files is gone.
@@ -137,9 +150,13 @@ def test_a_slot_that_holds_back_much_log_is_told(watched: Stack) -> None:
     wait_until(lambda: "SlotHoldsMuchLog" not in told(watched))
 
 
-def test_a_contract_that_cannot_be_checked_is_told(watched: Stack) -> None:
-    watched.sql("CREATE TABLE doubtful (id int PRIMARY KEY)", "INSERT INTO doubtful VALUES (1)")
-    wait_until(lambda: "CheckFailed shop.doubtful" in told(watched))
+def test_a_broken_promise_is_told(watched: Stack) -> None:
+    watched.sql("CREATE TABLE doubtful (id int PRIMARY KEY)", "INSERT INTO doubtful VALUES (1), (11)")
+    wait_until(lambda: "PromisesBroken shop.doubtful" in told(watched))
+    watched.sql("DELETE FROM doubtful WHERE id = 11")
+    watched.assert_equal("doubtful")
+    follow(watched, RUNBOOKS / "contract-broken.md", f"{HERE}::test_a_broken_promise_is_told", TABLE="doubtful")
+    wait_until(lambda: "PromisesBroken shop.doubtful" not in told(watched))
 
 
 def test_a_catalog_that_hangs_leaves_lineage_behind(watched: Stack) -> None:

@@ -8,11 +8,14 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
 # What axe finds of this is a fault; of less there is nothing to be sure of.
 GRAVE = ("serious", "critical")
+
+# What a page shows after an action comes when the action is done, on a busy machine, too.
+expect.set_options(timeout=60_000)
 
 
 @contextmanager
