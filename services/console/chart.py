@@ -1,4 +1,4 @@
-"""An answer as a chart: its first column along the axis, and its columns of numbers as lines, or as bars of words."""
+"""An answer as a chart: its first column along the axis; its columns of numbers as lines, or the first as bars."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -42,6 +42,8 @@ def chart(answer: Answer) -> Chart | None:
         at, words = [places[index] or 0.0 for index in order], None
     elif len(places) <= MOST_BARS:
         order, words = list(range(len(places))), [str(value) for value in columns[0]]
+        # Bars of several columns would hide each other.
+        numbers = numbers[:1]
         at = [float(index) for index in order]
     else:
         return None

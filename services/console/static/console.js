@@ -56,7 +56,9 @@
       const strokes = ["--accent", "--warn", "--good", "--bad", "--quiet"].map(colour);
       const axis = { stroke: colour("--quiet"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line") } };
       const words = told.words && { ...axis, incrs: [1, 2, 5, 10, 20], values: (_, at) => at.map((each) => (told.words[each] ?? "").slice(0, 14)) };
-      const bars = told.words ? { paths: uPlot.paths.bars({ size: [0.7, 60] }) } : {};
+      const bars = told.words ? { paths: uPlot.paths.bars({ size: [0.7, 60] }), points: { show: false } } : {};
+      // A bar is as long as its number: it begins at nought.
+      const whole = { range: (_, least, most) => [Math.min(0, least), Math.max(0, most) || 1] };
       if (drawn.has(place)) drawn.get(place).destroy();
       drawn.set(place, new uPlot({
         width: Math.max(260, place.clientWidth), height: 240,
@@ -64,7 +66,11 @@
           label, stroke: strokes[index], fill: told.words ? strokes[index] : undefined, width: 1.5, ...bars,
         }))],
         axes: [words || axis, { ...axis, size: 60 }],
-        scales: { x: { time: told.time, ...(told.words ? { range: [-0.5, told.words.length - 0.5] } : {}) } },
+        legend: { live: false },
+        scales: {
+          x: { time: told.time, ...(told.words ? { range: [-0.5, told.words.length - 0.5] } : {}) },
+          ...(told.words ? { y: whole } : {}),
+        },
       }, [told.at, ...Object.values(told.lines)], place));
     }
   }

@@ -31,8 +31,8 @@ def answer(*rows: tuple[Any, ...]) -> Answer:
         ),
         pytest.param(
             answer(("b", 1, 2), ("a", 3, 4), (None, 5, 6)),
-            Chart([0.0, 1.0, 2.0], {"first": [1.0, 3.0, 5.0], "second": [2.0, 4.0, 6.0]}, False, ["b", "a", "None"]),
-            id="bars of words, in their order",
+            Chart([0.0, 1.0, 2.0], {"first": [1.0, 3.0, 5.0]}, False, ["b", "a", "None"]),
+            id="bars of words, in their order, of the first numbers",
         ),
         pytest.param(answer(*((f"w{n}", n) for n in range(MOST_BARS + 1))), None, id="too many words"),
         pytest.param(answer((1, 2)), None, id="one row"),
