@@ -88,6 +88,11 @@ def beside(catalog: Catalog, settings: StackSettings) -> Iterator[Table]:
             yield table
 
 
+def every_table(catalog: Catalog, settings: StackSettings) -> Iterator[Table]:
+    """Return every table of the lake, as :func:`tables` does."""
+    return _tables(catalog, settings, lambda _: True)
+
+
 def _tables(catalog: Catalog, settings: StackSettings, wanted: Callable[[str], bool]) -> Iterator[Table]:
     try:
         for namespace in sorted(catalog.list_namespaces()):

@@ -5,7 +5,7 @@ what a table has of its topic is saved with the table; between tables no moment 
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 from pyarrow.fs import S3FileSystem
 from pyiceberg.catalog import Catalog
-from pyiceberg.exceptions import NoSuchTableError, RESTError
+from pyiceberg.exceptions import RESTError
 from pyiceberg.table import Table
 from requests.exceptions import RequestException
 
@@ -25,7 +25,7 @@ from services.operations.backup.table_files import needed, refreshed
 from services.operations.erase.files import object_store
 from services.stack.endpoints import StackSettings
 from services.stack.errors import Unreachable
-from services.stack.lake import ledger_of, open_catalog
+from services.stack.lake import every_table, ledger_of, open_catalog
 from services.stack.progress import OnProgress, silent
 
 # A table whose files go while they are copied is saved as of a newer commit.
@@ -49,7 +49,7 @@ def back_up(
     backup.write(SCHEMAS, _exported(settings))
     catalog, store = open_catalog(settings), object_store(settings)
     namespaces, saved, sizes = _namespaces(catalog, settings), [], dict[str, int]()
-    for table in _tables(catalog, namespaces, settings):
+    for table in every_table(catalog, settings):
         found = _saved(backup, store, table, with_files, on_progress)
         if found is not None:
             saved.append(found[0])
@@ -84,18 +84,6 @@ def _namespaces(catalog: Catalog, settings: StackSettings) -> dict[str, dict[str
             ".".join(name): {key: str(value) for key, value in catalog.load_namespace_properties(name).items()}
             for name in sorted(catalog.list_namespaces())
         }
-    except (RequestException, RESTError) as error:
-        raise Unreachable("The Iceberg catalog", settings.catalog_uri, type(error).__name__) from error
-
-
-def _tables(catalog: Catalog, namespaces: Mapping[str, Any], settings: StackSettings) -> Iterator[Table]:
-    try:
-        for namespace in namespaces:
-            for identifier in sorted(catalog.list_tables(namespace)):
-                try:
-                    yield catalog.load_table(identifier)
-                except NoSuchTableError:
-                    continue
     except (RequestException, RESTError) as error:
         raise Unreachable("The Iceberg catalog", settings.catalog_uri, type(error).__name__) from error
 

@@ -58,8 +58,8 @@ def restore(settings: StackSettings, backup: Backup, on_progress: OnProgress = s
     catalog, store = open_catalog(settings), object_store(settings)
     if manifest.warehouse != settings.warehouse:
         raise CannotRestore(f"the backup's warehouse is {manifest.warehouse}, and here it is {settings.warehouse}.")
-    there = _tables(catalog)
-    others = sorted(there.keys() - {table.name for table in manifest.tables})
+    there = _names(catalog)
+    others = sorted(there - {table.name for table in manifest.tables})
     if others:
         raise CannotRestore(
             f"the lake has tables already that the backup doesn't have: {', '.join(others[:5])}. Restore where there"
@@ -91,7 +91,7 @@ def restore_catalog(settings: StackSettings, backup: Backup | None, replace: boo
     if backup is not None:
         done.schemas = import_schemas(settings, backup)
         _make_namespaces(catalog, backup.manifest().namespaces)
-    there = _tables(catalog)
+    there = _names(catalog)
     for name, metadata in sorted(newest_metadata(store, settings.warehouse).items()):
         identifier = tuple(name.split("."))
         if name in there:
@@ -110,8 +110,8 @@ def restore_catalog(settings: StackSettings, backup: Backup | None, replace: boo
 def restore_files(settings: StackSettings, backup: Backup, on_progress: OnProgress = silent) -> Restored:
     """Put back the files that the lake's tables need and the store has lost, as far as the backup has them."""
     catalog, store, done = open_catalog(settings), object_store(settings), Restored()
-    for name, location in sorted(_tables(catalog).items()):
-        lost = _lost(catalog, store, backup, name, location, done)
+    for name in sorted(_names(catalog)):
+        lost = _lost(catalog, store, backup, name, done)
         back = {each_: backup.file(each_) for each_ in lost if backup.file(each_).exists()}
         done.lost += sorted(lost - back.keys())
 
@@ -125,7 +125,7 @@ def restore_files(settings: StackSettings, backup: Backup, on_progress: OnProgre
     return done
 
 
-def _lost(catalog: Catalog, store: S3FileSystem, backup: Backup, name: str, location: str, done: Restored) -> set[str]:
+def _lost(catalog: Catalog, store: S3FileSystem, backup: Backup, name: str, done: Restored) -> set[str]:
     """Return what a table needs and the store hasn't got. What tells of the rest is put back at once."""
     for _ in range(1000):
         try:
@@ -134,7 +134,7 @@ def _lost(catalog: Catalog, store: S3FileSystem, backup: Backup, name: str, loca
             gone = re.search(r"s3://[^\s'\"]+|[\w.-]+/warehouse/[^\s'\"]+", str(error))
             where = None if gone is None else gone[0] if gone[0].startswith("s3://") else f"s3://{gone[0]}"
             if where is None or not backup.file(where).exists():
-                return {where or location}
+                return {where or name}
             put_back(store, backup.file(where), where)
             done.files += 1
     return set()
@@ -182,10 +182,10 @@ def _uuid(store: S3FileSystem, metadata: str) -> str:
         return str(json.loads(stream.read())["table-uuid"])
 
 
-def _tables(catalog: Catalog) -> dict[str, str]:
-    """Return the tables of a catalog, each with its folder or what stands for it."""
+def _names(catalog: Catalog) -> set[str]:
+    """Return the names of a catalog's tables."""
     names: Sequence[Any] = [name for space in catalog.list_namespaces() for name in catalog.list_tables(space)]
-    return {".".join(name): ".".join(name) for name in names}
+    return {".".join(name) for name in names}
 
 
 def _make_namespaces(catalog: Catalog, namespaces: Mapping[str, Mapping[str, str]]) -> None:
