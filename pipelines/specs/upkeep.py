@@ -71,5 +71,5 @@ class Alerts(BaseModel):
 
     partition_files: int = Field(default=500, ge=1)
     snapshots: int = Field(default=1000, ge=1)
-    metadata_mib: int = Field(default=10_240, ge=1)
+    metadata_mib: float = Field(default=10_240, gt=0)
     compaction_hours: float = Field(default=24, gt=0)

@@ -123,7 +123,8 @@ def _next_step(error: str | None, seen: health.Health | None) -> str | None:
 def _warning(slot: SlotState | None, beyond_mib: int) -> str | None:
     if slot is None or slot.held_bytes <= beyond_mib * 1024**2:
         return None
-    return f"the slot holds back more than {beyond_mib:,} MiB of the source's log: see {WAL_GROWS}"
+    waits = "" if slot.oldest_transaction is None else f"; the transaction of {slot.oldest_transaction}"
+    return f"the slot holds back more than {beyond_mib:,} MiB of the source's log{waits}: see {WAL_GROWS}"
 
 
 def _words(table: TableCapture) -> str:

@@ -1,5 +1,7 @@
 """Real faults fire the alerts that are about them, and one cause is told once."""
 
+import os
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,8 +21,9 @@ ROTTEN = """
 table: public.rotten
 freshness_seconds: 1
 upkeep: {files: 2}
-alerts: {partition_files: 2, snapshots: 3, compaction_hours: 0.01}
+alerts: {partition_files: 2, snapshots: 3, metadata_mib: 0.01, compaction_hours: 0.01}
 """
+ROTS = ("ManyFilesInPartition", "ManySnapshots", "MuchMetadata", "NotCompacted")
 DOUBTFUL = """
 apiVersion: v3.2.0
 kind: DataContract
@@ -111,6 +114,9 @@ def test_data_that_stops_coming_is_told(watched: Stack) -> None:
     wait_until(lambda: scraped(watched, 'lakehouse_table_records_total{table="shop.watched"}'))
     watched.sql("INSERT INTO watched SELECT generate_series(601, 850)")
     wait_until(lambda: "DataStoppedArriving shop.watched" in told(watched))
+    test = "test_data_that_stops_coming_is_told"
+    printed = follow(watched, RUNBOOKS / "data-stopped.md", f"{HERE}::{test}", TABLE="watched")
+    assert "('public', Decimal('8" in printed or "('public', 8" in printed
     watched.sql("INSERT INTO watched SELECT generate_series(851, 900)")
     wait_until(lambda: "DataStoppedArriving shop.watched" not in told(watched))
 
@@ -131,20 +137,27 @@ def test_a_table_that_rots_is_told(watched: Stack) -> None:
         watched.lakehouse("wait", "--tables", "rotten")
     # Whoever would pack its files is gone.
     with watched.frozen("mirror"):
-        rotten = {f"{alert} shop.rotten" for alert in ("ManyFilesInPartition", "ManySnapshots", "NotCompacted")}
+        rotten = {f"{alert} shop.rotten" for alert in ROTS}
         wait_until(lambda: rotten <= told(watched).keys(), 900)
     follow(watched, RUNBOOKS / "table-rots.md", f"{HERE}::test_a_table_that_rots_is_told", TABLE="rotten")
     wait_until(lambda: "ManyFilesInPartition shop.rotten" not in told(watched))
 
 
 def test_a_slot_that_holds_back_much_log_is_told(watched: Stack) -> None:
-    watched.connector("stop")
-    watched.sql(
-        "CREATE SCHEMA beside",
-        "CREATE TABLE beside.much AS SELECT g, repeat(md5(g::text), 20) AS text FROM generate_series(1, 240000) g",
-    )
-    wait_until(lambda: "SlotHoldsMuchLog" in told(watched))
-    watched.connector("resume")
+    with watched.source() as forgotten:
+        forgotten.execute("BEGIN")
+        forgotten.execute("INSERT INTO watched VALUES (1700)")
+        row = forgotten.execute("SELECT pg_backend_pid()").fetchone()
+        assert row is not None
+        watched.sql(
+            "CREATE SCHEMA beside",
+            "CREATE TABLE beside.much AS SELECT g, repeat(md5(g::text), 20) AS text FROM generate_series(1, 240000) g",
+        )
+        wait_until(lambda: "SlotHoldsMuchLog" in told(watched))
+        warning = watched.report()["capture"]["warning"]
+        assert f"the transaction of process {row[0]} (" in warning
+        test, page = f"{HERE}::test_a_slot_that_holds_back_much_log_is_told", RUNBOOKS / "wal-grows.md"
+        assert "(True,)" in follow(watched, page, test, PROCESS=str(row[0]), LIMIT="512MB")
     watched.sql("INSERT INTO watched SELECT generate_series(1701, 1710)")
     watched.assert_equal("watched")
     wait_until(lambda: "SlotHoldsMuchLog" not in told(watched))
@@ -163,3 +176,34 @@ def test_a_catalog_that_hangs_leaves_lineage_behind(watched: Stack) -> None:
     with watched.frozen("catalog"):
         wait_until(lambda: {"ServiceDown catalog", "LineageBehind"} <= told(watched).keys(), 900)
     wait_until(lambda: not {"ServiceDown catalog", "LineageBehind"} & told(watched).keys())
+
+
+def test_a_table_that_can_t_be_checked_is_told(watched: Stack) -> None:
+    catalog = watched.catalog()
+    table = catalog.load_table("shop.doubtful")
+    for task in table.scan().plan_files():
+        table.io.delete(task.file.file_path)
+    watched.sql("INSERT INTO doubtful VALUES (2)")
+    wait_until(lambda: "CheckFailed shop.doubtful" in told(watched))
+    watched.sql("DROP TABLE doubtful")
+    catalog.drop_table("shop.doubtful")
+    wait_until(lambda: "CheckFailed shop.doubtful" not in told(watched))
+
+
+def test_a_console_that_hangs_is_told(watched: Stack) -> None:
+    with watched.frozen("console"):
+        wait_until(lambda: "NoMetrics" in told(watched))
+    wait_until(lambda: "NoMetrics" not in told(watched))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small disk needs root")
+def test_a_disk_that_fills_is_told(watched: Stack) -> None:
+    state = watched.folder / ".lakehouse/data/console"
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=20m", "tmpfs", str(state)], check=True)
+    try:
+        (state / "filler").write_bytes(bytes(19 * 2**20))
+        wait_until(lambda: "DiskFills" in told(watched), 900)
+        (state / "filler").unlink()
+        wait_until(lambda: "DiskFills" not in told(watched), 900)
+    finally:
+        subprocess.run(["umount", "--lazy", str(state)], check=True)

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.chaos.test_resync import held
+from tests.integration.guides import RUNBOOKS, follow
 from tests.integration.lease import Candidate
 from tests.integration.stack import PYTHON, WAIT_SECONDS, Stack, wait_until
 
@@ -113,6 +114,8 @@ def test_a_clock_that_is_behind_the_lake_is_told_and_waited_for(stack: Stack) ->
     stack.sql("INSERT INTO early VALUES (2)", "DELETE FROM early WHERE id = 1")
     wait_until(lambda: "clock-wrong.md" in held(stack).get("shop.public.early", ""))
     # By itself, when the time has come.
+    test = "tests/chaos/test_drivers.py::test_a_clock_that_is_behind_the_lake_is_told_and_waited_for"
+    follow(stack, RUNBOOKS / "clock-wrong.md", test, TABLE="early")
     stack.assert_equal()
 
 
@@ -163,6 +166,8 @@ def test_the_object_stores_disk_is_full_for_a_while(stack: Stack) -> None:
         stack.up()
         with stack.workload():
             _fill_for_a_while(stack, state, "minimum free drive threshold")
+            test = "tests/chaos/test_drivers.py::test_the_object_stores_disk_is_full_for_a_while"
+            assert "object-store" in follow(stack, RUNBOOKS / "disk-fills.md", test)
             stack.assert_equal()
     finally:
         stack.make("down")

@@ -11,13 +11,16 @@ from tests.integration.stack import Stack
 
 RUNBOOKS = Path("infra/runbooks")
 ANYTHING, DONE = "…", "== step done"
-# What a test's stack has otherwise than a checkout: its code isn't what is installed, its toolchain is lent, and it is
-# no repository of its own.
+# What a test's stack has otherwise than a checkout: its code isn't what is installed, its toolchain is lent, but for
+# what INSTALLED names, and it is no repository of its own.
 PREPARED = """
 exec 2>&1
 export PYTHONPATH="$PWD" GIT_CEILING_DIRECTORIES="${PWD%/*}"
 make() {
-  if [ "$1" = up ]; then shift; .lakehouse/toolchain/venv/bin/python -m services.runner up "${@#s=}"
+  if [ "$1" = up ]; then
+    shift
+    [ -z "${INSTALLED-}" ] || python3 -m infra.toolchain install $INSTALLED || return
+    .lakehouse/toolchain/venv/bin/python -m services.runner up "${@#s=}"
   else command make --assume-old=setup "$@"; fi
 }
 """

@@ -497,14 +497,13 @@ def test_a_table_that_cannot_go_on_is_held_while_the_others_do(stack: Stack) -> 
     assert stack.report()["mirror"]["held"] == late["held"]
     test = "tests/integration/test_mirror.py::test_a_table_that_cannot_go_on_is_held_while_the_others_do"
     follow(stack, RUNBOOKS / "dead-letters.md", test, TOPIC="shop.public.flood", WHY="sent by a test")
-    again = stack.lakehouse("resync", "clash", "--because", "it has a key now", "--timeout", str(WAIT_SECONDS))
-    assert again["tables"][0]["read"] == 101
+    follow(stack, RUNBOOKS / "table-held.md", test, TABLE="clash")
     resynced, accepted, *_ = stack.lakehouse("audit", "--since", "1h")["actions"]
     assert [accepted[name] for name in ("action", "target", "because", "outcome")] == [
         "accept", "shop.public.flood", "sent by a test", "done"
     ]  # fmt: skip
     assert [resynced[name] for name in ("action", "target", "because", "outcome")] == [
-        "resync", "clash", "it has a key now", "done"
+        "resync", "clash", "it was held", "done"
     ]  # fmt: skip
     assert resynced["detail"]["tables"] == 1
     assert "@" in resynced["who"]
@@ -536,7 +535,8 @@ def test_a_held_table_that_is_dropped_or_given_up_is_let_go_of(stack: Stack) -> 
     wait_until(lambda: held().keys() == {"shop.public.given_up"})
     because = ("--because", "it isn't read by anybody")
     assert "isn't held" in stack.lakehouse("table", "give-up", "shop.public.gone", *because, ok=(2,))["error"]
-    stack.lakehouse("table", "give-up", "shop.public.given_up", *because)
+    test = "tests/integration/test_mirror.py::test_a_held_table_that_is_dropped_or_given_up_is_let_go_of"
+    follow(stack, RUNBOOKS / "table-held.md", test, TOPIC="shop.public.given_up", WHY=because[1])
     wait_until(lambda: held()["shop.public.given_up"].startswith("given up: "))
     assert stack.lakehouse("wait")["held"] == {}
     stack.assert_equal("uncatalogued")
@@ -560,7 +560,8 @@ def test_a_table_dropped_or_rolled_back_is_made_whole_from_its_topic(stack: Stac
     first = stack.catalog().load_table("shop.rolled_back").metadata.current_snapshot_id
     stack.sql("UPDATE rolled_back SET note = 'second' WHERE id <= 100", "DELETE FROM rolled_back WHERE id > 150")
     stack.assert_equal("rolled_back")
-    stack.catalog().drop_table("shop.dropped")
+    test = "tests/integration/test_mirror.py::test_a_table_dropped_or_rolled_back_is_made_whole_from_its_topic"
+    follow(stack, RUNBOOKS / "schema-change.md", test, LAKE_TABLE="shop.dropped")
     stack.catalog().load_table("shop.rolled_back").manage_snapshots().rollback_to_snapshot(first).commit()
     broken = stack.lakehouse("verify", "dropped", "rolled_back", ok=(1,))
     assert not any(table["equal"] for table in broken["tables"])

@@ -114,13 +114,18 @@ class Readiness:
 
 @dataclass(frozen=True)
 class SlotState:
-    """The replication slot and the log that it holds back, in bytes. ``bound_bytes`` is None when nothing bounds it."""
+    """The replication slot and the log that it holds back, in bytes. ``bound_bytes`` is None when nothing bounds it.
+
+    ``oldest_transaction``: whose it is and for how long it has been open, where one that writes has been for a while:
+    the slot waits for its end. Of other roles' sessions only who may monitor the server sees it.
+    """
 
     active: bool
     log_status: str | None
     confirmed: str | None
     held_bytes: int
     bound_bytes: int | None
+    oldest_transaction: str | None = None
 
 
 @dataclass(frozen=True)

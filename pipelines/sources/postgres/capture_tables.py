@@ -234,7 +234,11 @@ def why_left_out(captures: Sequence[TableCapture]) -> dict[str, str]:
 _SLOT = """
 SELECT active, wal_status, confirmed_flush_lsn::text,
        coalesce(pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn), 0)::bigint,
-       (SELECT nullif(setting::bigint, -1) * 1024 * 1024 FROM pg_settings WHERE name = 'max_slot_wal_keep_size')
+       (SELECT nullif(setting::bigint, -1) * 1024 * 1024 FROM pg_settings WHERE name = 'max_slot_wal_keep_size'),
+       (SELECT format('process %%s (%%s of %%s) has been open for %%s', pid,
+                      coalesce(nullif(application_name, ''), '?'), usename, date_trunc('second', now() - xact_start))
+        FROM pg_stat_activity WHERE backend_xid IS NOT NULL AND now() - xact_start > interval '10 seconds'
+        ORDER BY xact_start LIMIT 1)
 FROM pg_replication_slots WHERE slot_name = %s"""
 
 

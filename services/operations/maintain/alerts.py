@@ -57,7 +57,7 @@ def alerts(limits: Alerts, found: Condition, now: datetime) -> list[str]:
     if found.snapshots > limits.snapshots:
         said.append(f"{found.snapshots:,} snapshots, more than {limits.snapshots:,}")
     if found.metadata_bytes > limits.metadata_mib * MIB:
-        said.append(f"{found.metadata_bytes // MIB:,} MiB of metadata, more than {limits.metadata_mib:,}")
+        said.append(f"{found.metadata_bytes // MIB:,} MiB of metadata, more than {limits.metadata_mib:,g}")
     since = found.compacted or found.begun
     if found.compaction_due and since and (hours := (now - since).total_seconds() / 3600) > limits.compaction_hours:
         never = "" if found.compacted else ", or ever as far as its snapshots tell"

@@ -45,3 +45,10 @@ def test_no_error_sends_people_to_the_readme() -> None:
 def test_a_runbook_says_what_is_seen_why_and_what_to_do(name: str) -> None:
     text = page(RUNBOOKS / f"{name}.md").text
     assert all(f"**{word}" in text for word in ("You see**", "Why.**", "Do"))
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_what_a_runbook_says_to_do_is_run_by_a_test(name: str) -> None:
+    commands = [block for block in page(RUNBOOKS / f"{name}.md").blocks if block.language == "sh"]
+    assert commands
+    assert [block.line for block in commands if block.test is None] == []
