@@ -24,6 +24,7 @@ from pipelines.metrics.meter import Meter
 from pipelines.metrics.serve import serve
 from pipelines.mirror.batch import BatchMirror
 from pipelines.mirror.jit import choose_jit, restart_process
+from pipelines.progress.publish import ProgressPublisher
 from pipelines.protection.crypto import keys_for
 from pipelines.protection.functions import Vault
 from pipelines.settings import MirrorSettings
@@ -107,6 +108,8 @@ def _run(
     # What has come since is in the same batch then: the first one after a start costs most, whatever is in it.
     if (batch := offsets.forget_unfinished()) is not None:
         log.info("planned_anew", batch=batch)
+    # The first batch of a process tries each table.
+    ProgressPublisher(settings.kafka_bootstrap, log).publish_retries()
     query = (
         read_stream(spark, settings.kafka_bootstrap, topic_pattern, settings.max_offsets_per_trigger)
         .writeStream.queryName("mirror")

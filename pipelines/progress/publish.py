@@ -5,13 +5,13 @@ that the table has, and the offsets' metadata says why; of one that is let go of
 that is the ledger's.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 from structlog.stdlib import BoundLogger
 
-from pipelines.progress.holds import Hold
+from pipelines.progress.holds import AWAITS, GIVEN_UP, RETRIED, Hold
 
 EndOffsets = Mapping[str, Mapping[int, int]]
 ProgressOffsets = dict[tuple[str, int], tuple[int, str]]
@@ -41,6 +41,16 @@ def progress_offsets(
     return positions
 
 
+def retries(published: Iterable[TopicPartition]) -> ProgressOffsets:
+    """Return what to publish of the tables that were held for a person to mend, now that they are tried again."""
+    told = (RETRIED, GIVEN_UP, AWAITS)
+    return {
+        (each.topic, each.partition): (each.offset, f"{RETRIED}{each.metadata}"[:METADATA_CHARACTERS])
+        for each in published
+        if each.metadata and not each.metadata.startswith(told)
+    }
+
+
 class ProgressPublisher:
     """Publishes positions. A broker that doesn't answer is logged; the stream goes on."""
 
@@ -49,6 +59,18 @@ class ProgressPublisher:
         self._admin = self._connect()
         self._log = log
         self._published: ProgressOffsets = {}
+
+    def publish_retries(self) -> None:
+        """Publish of what an earlier process held that it is tried again soon: this one hasn't tried it yet."""
+        try:
+            request = self._admin.list_consumer_group_offsets(
+                [ConsumerGroupTopicPartitions(self._group)], request_timeout=TIMEOUT_SECONDS
+            )
+            found = request[self._group].result().topic_partitions
+        except KafkaException as error:
+            self._log.warning("position_not_published", error=str(error))
+            return
+        self.publish(retries(found))
 
     def publish(self, positions: ProgressOffsets) -> None:
         """Publish ``positions``, unless they are what was published last."""

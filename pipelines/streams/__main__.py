@@ -121,6 +121,7 @@ def _streams(
             derived, contracts.get(derived.name), vault, announcer, audit(derived.name)
         )
     publisher = ProgressPublisher(settings.kafka_bootstrap, log, STREAMS_GROUP)
+    publisher.publish_retries()
 
     def jvm_lives() -> bool:
         try:

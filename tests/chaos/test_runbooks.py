@@ -85,7 +85,7 @@ def test_a_mirror_that_stands_still(stack: Stack) -> None:
     stack.faults.on("before-merge", "pause")
     stack.sql("INSERT INTO mended SELECT generate_series(2001, 2100)")
     wait_until(lambda: stack.fired("before-merge"))
-    wait_until(lambda: lag(stack, "shop.mended") > 0)
+    wait_until(lambda: lag(stack, "lake.shop.mended") > 0)
     do(stack, "lag-grows", "test_a_mirror_that_stands_still")
     stack.assert_equal("mended")
 
