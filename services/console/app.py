@@ -17,7 +17,7 @@ from pipelines.metrics.meter import Meter
 from services.console.accounts import Checked, NotSignedIn, Viewer
 from services.console.context import Console
 from services.console.history import Told
-from services.console.pages import alerts, letters, lineage, operations, overview, quality, sql, tables
+from services.console.pages import alerts, faults, letters, lineage, operations, overview, quality, sql, tables
 from services.stack.errors import LakehouseError
 from services.stack.stopping import Stop
 
@@ -76,7 +76,7 @@ def create_app(console: Console, meter: Meter, stop: Stop) -> FastAPI:
 
         return StreamingResponse(ticks(), media_type="text/event-stream")
 
-    for room in (overview, tables, letters, lineage, quality, operations, alerts, sql):
+    for room in (overview, tables, letters, lineage, quality, operations, faults, alerts, sql):
         app.include_router(room.router(console))
     _sign_in(app, console)
     return app

@@ -17,6 +17,7 @@ class ConsoleSettings(StackSettings):
         "prometheus_url": ("PROMETHEUS_PORT", "http://127.0.0.1:{}"),
         "alertmanager_url": ("ALERTMANAGER_PORT", "http://127.0.0.1:{}"),
         "lineage_url": ("LINEAGE_PORT", "http://127.0.0.1:{}"),
+        "faults_url": ("FAULTS_PORT", "http://127.0.0.1:{}"),
     }
 
     bind_address: str = "127.0.0.1"
@@ -35,6 +36,10 @@ class ConsoleSettings(StackSettings):
     restricted_s3_access_key: SecretStr = Field(min_length=1)
     restricted_s3_secret_key: SecretStr = Field(min_length=1)
     state_dir: Path = CHECKOUT / ".lakehouse/data/console"
+    # Whether the admin may switch on faults; where the mirror looks for failpoints, and where proxies are switched.
+    console_faults: bool = False
+    failpoints_dir: Path = CHECKOUT / ".lakehouse/data/mirror/failpoints"
+    faults_url: str = "http://127.0.0.1:8474"
 
     @property
     def passwords(self) -> Mapping[str, SecretStr]:

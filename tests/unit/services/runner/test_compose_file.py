@@ -192,6 +192,20 @@ def test_the_real_file_is_understood_in_both_ways() -> None:
     ]
 
 
+def test_mirror_and_console_share_the_folder_of_failpoints_in_both_ways() -> None:
+    raw = read([Checkout.this().compose_file])
+    for document, folder in (
+        (raw, "/failpoints"),
+        (on_loopback(raw, Path("/data")), ".lakehouse/data/mirror/failpoints"),
+    ):
+        services = parse(document, _AnyValue()).services
+        assert {services[name].environment["FAILPOINTS_DIR"] for name in ("mirror", "console")} == {folder}
+    assert [name for name, each in raw["services"].items() if "failpoints:/failpoints" in each.get("volumes", ())] == [
+        "mirror", "console",
+    ]  # fmt: skip
+    assert "failpoints" in raw["volumes"]
+
+
 class _AnyValue(dict[str, str]):
     """Every variable is 1."""
 
