@@ -10,6 +10,7 @@ from fastapi import FastAPI, Form, Header, HTTPException, Request, Response
 from fastapi.responses import JSONResponse, RedirectResponse, StreamingResponse
 from fastapi.staticfiles import StaticFiles
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from requests.exceptions import RequestException
 from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.middleware.sessions import SessionMiddleware
 
@@ -121,6 +122,11 @@ def _answer_errors(app: FastAPI, console: Console) -> None:
     @app.exception_handler(StarletteHTTPException)
     def refused(request: Request, error: StarletteHTTPException) -> Response:
         return _said(request, console, error.status_code, str(error.detail))
+
+    @app.exception_handler(RequestException)
+    def silent(request: Request, error: RequestException) -> Response:
+        why = f"The Iceberg catalog gives no answer ({type(error).__name__}). Look whether it was done."
+        return _said(request, console, 503, why)
 
     @app.exception_handler(LakehouseError)
     def unusable(request: Request, error: LakehouseError) -> Response:

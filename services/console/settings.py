@@ -21,6 +21,7 @@ class ConsoleSettings(StackSettings):
     }
 
     bind_address: str = "127.0.0.1"
+    catalog_timeout_seconds: float | None = Field(default=20.0, gt=0)
     console_port: int = Field(gt=0, lt=65536)
     console_secret: SecretStr = Field(min_length=16)
     console_viewer_password: SecretStr = Field(min_length=8)
