@@ -1,17 +1,14 @@
 """What servers say of themselves: the source and its connector, Prometheus, Alertmanager, the disk."""
 
 import shutil
+from pathlib import Path
 from typing import Any
-
-import httpx
 
 from pipelines.metrics.meter import Meter
 from services.capture.settings import StatusSettings
 from services.capture.status import report
 from services.console.house import House
-from services.console.settings import ConsoleSettings
-
-TIMEOUT_SECONDS = 4.0
+from services.console.look.part import ServerPart
 
 
 class CapturePart:
@@ -31,13 +28,10 @@ class CapturePart:
             meter.put("lakehouse_slot_bound_bytes", found.wal_bound_bytes)
 
 
-class PrometheusPart:
+class PrometheusPart(ServerPart):
     """See Part."""
 
     name, every = "prometheus", 10.0
-
-    def __init__(self, settings: ConsoleSettings) -> None:
-        self._client = httpx.Client(base_url=settings.prometheus_url, timeout=TIMEOUT_SECONDS, trust_env=False)
 
     def look(self, house: House, meter: Meter) -> None:
         """See Part."""
@@ -56,13 +50,10 @@ class PrometheusPart:
         return [(each["metric"], float(each["value"][1])) for each in answer["data"]["result"]]
 
 
-class AlertsPart:
+class AlertsPart(ServerPart):
     """See Part."""
 
     name, every = "alertmanager", 5.0
-
-    def __init__(self, settings: ConsoleSettings) -> None:
-        self._client = httpx.Client(base_url=settings.alertmanager_url, timeout=TIMEOUT_SECONDS, trust_env=False)
 
     def look(self, house: House, meter: Meter) -> None:
         """See Part."""
@@ -78,8 +69,8 @@ class DiskPart:
 
     name, every = "disk", 30.0
 
-    def __init__(self, settings: ConsoleSettings) -> None:
-        self._folder = settings.state_dir
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
 
     def look(self, house: House, meter: Meter) -> None:
         """See Part."""
