@@ -45,7 +45,8 @@ def create_app(console: Console, meter: Meter, stop: Stop) -> FastAPI:
     @app.middleware("http")
     async def with_headers(request: Request, answer: Callable[[Request], Awaitable[Response]]) -> Response:
         response = await answer(request)
-        response.headers.update(HEADERS)
+        for name, value in HEADERS.items():
+            response.headers.setdefault(name, value)
         static = request.url.path.startswith("/static/")
         response.headers.setdefault("Cache-Control", "max-age=3600" if static else "no-store")
         return response

@@ -34,7 +34,7 @@ class Tab:
     """A page of somebody who has signed in. ``said``: what its console complained of."""
 
     def __init__(self, browser: Browser, base: str, role: str, password: str, width: int = 1280, theme: str = "light"):
-        self._base = base
+        self.base = base
         self._context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=theme)
         self.page: Page = self._context.new_page()
         self.said: list[str] = []
@@ -52,7 +52,7 @@ class Tab:
 
     def open(self, path: str) -> None:
         """Open a page, and wait until it has all that it asks for at once."""
-        self.page.goto(self._base + path)
+        self.page.goto(self.base + path)
         self.page.wait_for_load_state("load")
         # Some parts are asked for once somebody comes to them.
         self.page.wait_for_function(
