@@ -10,6 +10,11 @@ from services.capture.status import report
 from services.console.house import House
 from services.console.look.part import ServerPart
 
+# Ours tell what they have started as well; MinIO has a name of its own; PostgreSQL's exporter tells none.
+MEMORY = (
+    "lakehouse_service_memory_bytes", "process_resident_memory_bytes", "minio_node_process_resident_memory_bytes",
+)  # fmt: skip
+
 
 class CapturePart:
     """See Part."""
@@ -39,8 +44,7 @@ class PrometheusPart(ServerPart):
         house.targets = {labels["job"]: value == 1 for labels, value in self._ask("up")}
         house.visible_lag = self._by_table("lakehouse_table_visible_lag_seconds")
         house.current_age = self._by_table("time() - lakehouse_table_current_timestamp_seconds")
-        memory = self._ask("lakehouse_service_memory_bytes or process_resident_memory_bytes")
-        house.memory = {labels["job"]: value for labels, value in memory}
+        house.memory = {labels["job"]: value for labels, value in self._ask(" or ".join(MEMORY))}
 
     def _by_table(self, query: str) -> dict[str, float]:
         return {labels["table"]: value for labels, value in self._ask(query)}
