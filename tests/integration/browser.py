@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, Route, expect, sync_playwright
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
 # What axe finds of this is a fault; of less there is nothing to be sure of.
@@ -70,6 +70,18 @@ class Tab:
         """What keeps people out, by axe: rule and place."""
         found = Axe().run(self.page).response["violations"]
         return [f"{each['id']}: {each['nodes'][0]['target']}" for each in found if each["impact"] in GRAVE]
+
+    def without_policy(self) -> None:
+        """Load the page again without its policy: axe needs scripts, which a sandbox forbids."""
+
+        def bare(route: Route) -> None:
+            answer = route.fetch()
+            kept = {name: value for name, value in answer.headers.items() if name != "content-security-policy"}
+            route.fulfill(response=answer, headers=kept)
+
+        self.page.route(self.page.url, bare)
+        self.page.reload()
+        self.page.unroute(self.page.url)
 
     def picture(self, folder: Path, name: str) -> None:
         """Keep a picture of all of the page."""
