@@ -3,11 +3,13 @@
 from html import escape
 from html.parser import HTMLParser
 from typing import Any
+from urllib.parse import quote
 
 # What has a meaning in HTML, and the character of Unicode's private use that stands for it while others render.
 STAND_INS = dict(zip("<>&\"'", (chr(0xE000 + number) for number in range(5)), strict=True))
 _TO_STAND_INS = str.maketrans({**dict.fromkeys(STAND_INS.values(), "\ufffd"), **STAND_INS})
 _TO_CHARACTERS = str.maketrans({stand_in: character for character, stand_in in STAND_INS.items()})
+_TO_REFERENCES = str.maketrans({stand_in: escape(character) for character, stand_in in STAND_INS.items()})
 
 KEPT = frozenset({
     "a", "b", "br", "code", "dd", "div", "dl", "dt", "em", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "i", "li", "ol",
@@ -36,6 +38,21 @@ def inert(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [inert(each) for each in value]
     return value
+
+
+def restored(text: str) -> str:
+    """Return a text as it was before it was made inert."""
+    return text.translate(_TO_CHARACTERS)
+
+
+def escaped(page: str) -> str:
+    """Return a page of others as it is, in which inert texts are the text that they were.
+
+    They may have come into its scripts, as Python writes them, and into its links.
+    """
+    for character, stand_in in STAND_INS.items():
+        page = page.replace(ascii(stand_in)[1:-1], escape(character)).replace(quote(stand_in), quote(character))
+    return page.translate(_TO_REFERENCES)
 
 
 def cleaned(page: str) -> str:
@@ -85,7 +102,7 @@ class _Cleaner(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         if not self._left_out:
-            self.parts.append(escape(data.translate(_TO_CHARACTERS)))
+            self.parts.append(escape(restored(data)))
 
     def close(self) -> None:
         super().close()
@@ -96,4 +113,4 @@ def _attributes(given: dict[str, str]) -> list[str]:
     kept = {name: value for name, value in given.items() if name in ATTRIBUTES or name.startswith("aria-")}
     if given.get("href", "").startswith("#"):
         kept["href"] = given["href"]
-    return [f' {name}="{escape(value.translate(_TO_CHARACTERS))}"' for name, value in kept.items()]
+    return [f' {name}="{escape(restored(value))}"' for name, value in kept.items()]

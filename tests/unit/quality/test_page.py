@@ -3,11 +3,14 @@
 import json
 import re
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 
 from quality import page
+from quality.docs import Page, build
 
 EVIL = "<script>alert(1)</script>"
 AT = datetime(2026, 5, 1, tzinfo=UTC)
@@ -71,3 +74,16 @@ def test_it_says_what_was_found(rendered: str) -> None:
         assert said in text
     # What stands for icons has a class that the console's styles give a text.
     assert {"fa-check-circle", "fa-times", "fa-exclamation-triangle"} <= set(re.findall(r"fa-[a-z-]+", rendered))
+
+
+def test_names_are_text_in_the_static_site_too_and_its_links_lead_somewhere(tmp_path: Path) -> None:
+    """Great Expectations escapes neither."""
+    evil = "<img src=x onerror=alert(1)>"
+    first = build(tmp_path / "site", [Page(f"shop.{evil}", 7, AT, document())])
+    pages = [path for path in (tmp_path / "site").rglob("*.html") if path.is_file()]
+    assert len(pages) == 2
+    for each in pages:
+        text = each.read_text(encoding="utf-8")
+        assert (evil in text, EVIL in text) == (False, False)
+    (link,) = set(re.findall(r"'(validations/[^']*)'", first.read_text(encoding="utf-8")))
+    assert (first.parent / unquote(link)).is_file()
