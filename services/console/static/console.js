@@ -40,6 +40,7 @@
     const iso = new Date(each * 1000).toISOString();
     return step >= 86400 ? iso.slice(0, 10) : step >= 60 ? iso.slice(11, 16) : iso.slice(11, 19);
   }) });
+  const MINUTES = [1, 2, 5, 10, 15, 30, 60].map((each) => each * 60);
   const utc = { tzDate: (at) => uPlot.tzDate(new Date(at * 1000), "UTC") };
   async function charts() {
     for (const place of document.querySelectorAll("[data-chart]")) {
@@ -51,8 +52,8 @@
       place.textContent = "";
       drawn.set(place, new uPlot({
         width: Math.max(260, place.clientWidth), height: 190, ...utc,
-        series: [{}, { label: place.dataset.label, stroke: colour("--accent"), width: 1.5, spanGaps: false }],
-        axes: [moments(45), numbers()], scales: { y: { range: (u, min, max) => [0, Math.max(max, 1)] } },
+        series: [{ label: "UTC", value: (_, at) => at == null ? "–" : new Date(at * 1000).toISOString().slice(11, 19) }, { label: place.dataset.label, stroke: colour("--accent"), width: 1.5, spanGaps: false }],
+        axes: [{ ...moments(45), incrs: MINUTES }, numbers()], scales: { y: { range: (u, min, max) => [0, Math.max(max, 1)] } },
       }, data, place));
     }
   }
