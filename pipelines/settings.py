@@ -54,6 +54,8 @@ class MirrorSettings(BaseSettings):
     specs: Path = DIRECTORY
     contracts: Path = odcs.DIRECTORY
     state_dir: Path
+    # Where failpoints are armed; empty: in the state folder.
+    failpoints_dir: str = ""
 
     def model_post_init(self, _: Any, /) -> None:
         """Have none of the endpoints asked through a proxy."""
@@ -72,7 +74,7 @@ class MirrorSettings(BaseSettings):
     @property
     def failpoints(self) -> Path:
         """The folder in which failpoints are armed."""
-        return self.state_dir / "failpoints"
+        return Path(self.failpoints_dir) if self.failpoints_dir else self.state_dir / "failpoints"
 
     @property
     def schemas(self) -> tuple[str, ...]:

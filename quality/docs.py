@@ -9,6 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from quality.markup import escaped, inert, restored
 from quality.validate import great_expectations, silent
 
 SITE = "gx/uncommitted/data_docs/local_site"
@@ -48,11 +49,23 @@ def _build(scratch: Path, pages: Iterable[Page]) -> None:
     for page in pages:
         # A name of digits alone would be taken for a time.
         run = RunIdentifier(run_name=f"snapshot-{page.snapshot_id}", run_time=page.started_at)
-        result = expectationSuiteValidationResultSchema.load(page.document)
+        # Not all that it shows is escaped by the package: it is given no text that could be markup.
+        table = inert(page.table)
+        result = expectationSuiteValidationResultSchema.load(inert({**page.document, "suite_name": page.table}))
         result.meta["run_id"] = run
-        suite = ExpectationSuiteIdentifier(name=page.table)
-        context.validation_results_store.set(ValidationResultIdentifier(suite, run, page.table), result)
+        suite = ExpectationSuiteIdentifier(name=table)
+        context.validation_results_store.set(ValidationResultIdentifier(suite, run, table), result)
     context.build_data_docs()
+    _escape(scratch / SITE)
+
+
+def _escape(site: Path) -> None:
+    """Bring back the texts of data, escaped in pages, and as they were in names of files."""
+    for path in sorted(site.rglob("*"), reverse=True):
+        if path.suffix == ".html" and path.is_file():
+            path.write_text(escaped(path.read_text(encoding="utf-8")), encoding="utf-8")
+        if restored(path.name) != path.name:
+            path.rename(path.with_name(restored(path.name)))
 
 
 def _made(folder: Path) -> Path:

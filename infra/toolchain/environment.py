@@ -141,6 +141,10 @@ GROUPS: tuple[Group, ...] = (
         {"PROMETHEUS_KEPT": "15d", "ALERT_LATE_SECONDS": "300", "ALERT_SILENT_MINUTES": "15"},
     ),
     Group(
+        "The console lets its admin switch on faults, for rehearsals. In production: 0",
+        {"CONSOLE_FAULTS": "1"},
+    ),
+    Group(
         "Namespaces of event streams and derived tables that the role analyst reads, beside the mirrored tables",
         {"ANALYST_NAMESPACES": "events,iot,marts,history"},
     ),

@@ -100,6 +100,11 @@ def history(catalog: Catalog, runs: int) -> list[CheckRun]:
     return [run for each in found.values() for run in each[:runs]]
 
 
+def run_of(catalog: Catalog, run: str) -> CheckRun | None:
+    """Return a run, without the results; None: there is none."""
+    return next(_runs(catalog, In(term="run", literals={run})), None)
+
+
 def answers(catalog: Catalog, requests: Iterable[str]) -> list[CheckRun]:
     """Return what was found for requests, so far."""
     return sorted(_runs(catalog, In(term="request", literals=set(requests))), key=lambda run: run.table)

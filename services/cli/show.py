@@ -21,7 +21,7 @@ from services.lineage.settings import LineageEndpoint
 from services.operations.contracts.summary import Promise, broken_rows, promise, protections
 from services.operations.layout.current import layout_of
 from services.operations.maintain.alerts import Condition, alerts, condition
-from services.operations.maintain.needs import need_of, source_of
+from services.operations.maintain.needs import need_of, partitions_of, source_of
 from services.stack.console import Grid, out
 from services.stack.endpoints import StackSettings
 from services.stack.errors import Unreachable
@@ -164,7 +164,8 @@ def _health(table: LakeTable) -> tuple[Condition | None, list[str]]:
     specs, source = load_specs(), source_of(table)
     if source is None:
         return None, []
-    found = condition(table, need_of(table, specs))
+    partitions = partitions_of(table)
+    found = condition(table, need_of(table, specs, partitions), partitions)
     return found, alerts(specs.alerts(*source), found, datetime.now(UTC))
 
 

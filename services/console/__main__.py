@@ -36,8 +36,8 @@ def main() -> int:
     settings.state_dir.mkdir(parents=True, exist_ok=True)
     parts: list[Part] = [
         ProgressPart(settings, specs), CatalogPart(settings, specs), CapturePart(), LettersPart(settings),
-        ChecksPart(settings), VerificationPart(settings), AuditPart(settings), PrometheusPart(settings),
-        AlertsPart(settings), DiskPart(settings),
+        ChecksPart(settings), VerificationPart(settings), AuditPart(settings), PrometheusPart(settings.prometheus_url),
+        AlertsPart(settings.alertmanager_url), DiskPart(settings.state_dir),
     ]  # fmt: skip
     Looker(parts, house, meter, stop, log).start()
     app = create_app(Console.of(settings, house, specs, log), meter, stop)

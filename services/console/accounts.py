@@ -103,4 +103,5 @@ def checked(
 
 Viewer = Annotated[Person, Depends(at_least("viewer"))]
 Operator = Annotated[Person, Depends(at_least("operator"))]
+Admin = Annotated[Person, Depends(at_least("admin"))]
 Checked = Annotated[Person, Depends(checked)]

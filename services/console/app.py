@@ -10,6 +10,7 @@ from fastapi import FastAPI, Form, Header, HTTPException, Request, Response
 from fastapi.responses import JSONResponse, RedirectResponse, StreamingResponse
 from fastapi.staticfiles import StaticFiles
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from requests.exceptions import RequestException
 from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.middleware.sessions import SessionMiddleware
 
@@ -17,7 +18,7 @@ from pipelines.metrics.meter import Meter
 from services.console.accounts import Checked, NotSignedIn, Viewer
 from services.console.context import Console
 from services.console.history import Told
-from services.console.pages import alerts, letters, lineage, operations, overview, quality, sql, tables
+from services.console.pages import alerts, faults, letters, lineage, operations, overview, quality, sql, tables
 from services.stack.errors import LakehouseError
 from services.stack.stopping import Stop
 
@@ -44,7 +45,8 @@ def create_app(console: Console, meter: Meter, stop: Stop) -> FastAPI:
     @app.middleware("http")
     async def with_headers(request: Request, answer: Callable[[Request], Awaitable[Response]]) -> Response:
         response = await answer(request)
-        response.headers.update(HEADERS)
+        for name, value in HEADERS.items():
+            response.headers.setdefault(name, value)
         static = request.url.path.startswith("/static/")
         response.headers.setdefault("Cache-Control", "max-age=3600" if static else "no-store")
         return response
@@ -76,7 +78,7 @@ def create_app(console: Console, meter: Meter, stop: Stop) -> FastAPI:
 
         return StreamingResponse(ticks(), media_type="text/event-stream")
 
-    for room in (overview, tables, letters, lineage, quality, operations, alerts, sql):
+    for room in (overview, tables, letters, lineage, quality, operations, faults, alerts, sql):
         app.include_router(room.router(console))
     _sign_in(app, console)
     return app
@@ -121,6 +123,11 @@ def _answer_errors(app: FastAPI, console: Console) -> None:
     @app.exception_handler(StarletteHTTPException)
     def refused(request: Request, error: StarletteHTTPException) -> Response:
         return _said(request, console, error.status_code, str(error.detail))
+
+    @app.exception_handler(RequestException)
+    def silent(request: Request, error: RequestException) -> Response:
+        why = f"The Iceberg catalog gives no answer ({type(error).__name__}). Look whether it was done."
+        return _said(request, console, 503, why)
 
     @app.exception_handler(LakehouseError)
     def unusable(request: Request, error: LakehouseError) -> Response:

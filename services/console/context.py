@@ -11,6 +11,7 @@ from structlog.stdlib import BoundLogger
 
 from pipelines.specs.load import Specs
 from services.console.accounts import Accounts, Person
+from services.console.data_docs import DataDocs
 from services.console.history import AlertHistory
 from services.console.house import House
 from services.console.settings import ConsoleSettings
@@ -35,6 +36,7 @@ class Console:
     history: AlertHistory
     log: BoundLogger
     templates: Jinja2Templates
+    data_docs: DataDocs
 
     @classmethod
     def of(cls, settings: ConsoleSettings, house: House, specs: Specs, log: BoundLogger) -> "Console":
@@ -43,7 +45,7 @@ class Console:
         templates.env.trim_blocks = templates.env.lstrip_blocks = True
         templates.env.filters.update(FILTERS)
         history = AlertHistory(settings.state_dir / "alerts.jsonl")
-        return cls(settings, house, Accounts(settings.passwords), specs, history, log, templates)
+        return cls(settings, house, Accounts(settings.passwords), specs, history, log, templates, DataDocs())
 
     def page(self, request: Request, who: Person, name: str, **values: Any) -> Response:
         """Return a page, or a part of one, for somebody."""

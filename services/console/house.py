@@ -23,12 +23,17 @@ SAMPLES = 120
 
 @dataclass(frozen=True)
 class Looked:
-    """The last look at a part of the stack. ``at``: of the last one that got an answer; ``error``: why it got none."""
+    """The last look at a part of the stack.
+
+    ``at``: of the last one that got an answer, and ``usual`` how long that took; ``error``: why it got none, and
+    ``since`` when there has been none.
+    """
 
     at: datetime | None = None
     seconds: float = 0.0
     error: str | None = None
     since: datetime | None = None
+    usual: float | None = None
 
 
 @dataclass(frozen=True)
@@ -90,11 +95,13 @@ class House:
     looked: dict[str, Looked] = field(default_factory=dict)
     fresh: dict[str, deque[float]] = field(default_factory=dict)
 
-    def note(self, part: str, seconds: float, error: str | None) -> None:
-        """Note how a look at a part went."""
+    def note(self, part: str, seconds: float, error: str | None, since: datetime | None = None) -> None:
+        """Note how a look at a part went. ``since``: when there was no answer first; None: as before, or now."""
         now, before = datetime.now(UTC), self.looked.get(part, Looked())
-        since = (before.since or now) if error else None
-        self.looked[part] = Looked(before.at if error else now, seconds, error, since)
+        if error is None:
+            self.looked[part] = Looked(now, seconds, usual=seconds)
+        else:
+            self.looked[part] = Looked(before.at, seconds, error, before.since or since or now, before.usual)
 
     @property
     def unseen(self) -> dict[str, Looked]:

@@ -26,6 +26,11 @@ def ago(moment: datetime | float | None) -> str:
     return f"{spoken(max(0.0, (datetime.now(UTC) - at).total_seconds()))} ago"
 
 
+def lasting(since: datetime | None) -> str:
+    """Return for how long something has been so."""
+    return "a while" if since is None else spoken(max(0.0, (datetime.now(UTC) - since).total_seconds()))
+
+
 def moment(at: datetime | None) -> str:
     """Return a moment to the second."""
     return "-" if at is None else f"{at:%Y-%m-%d %H:%M:%S} UTC"
@@ -47,5 +52,6 @@ def short(value: Any, most: int = 200) -> str:
 
 
 FILTERS: Mapping[str, Callable[..., Any]] = {
-    "number": number, "age": age, "ago": ago, "moment": moment, "size": size, "spark": spark, "short": short,
+    "number": number, "age": age, "ago": ago, "lasting": lasting, "moment": moment, "size": size,
+    "spark": spark, "short": short,
 }  # fmt: skip

@@ -4,12 +4,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from pydantic import Field
 
 from pipelines.failpoints import FAILPOINTS, UnknownFailpoint
 from services.cli.output import UNUSABLE, expected_errors, fail
-from services.faults.network import Network
-from services.faults.switch import Fault, Faults
+from services.operations.faults.network import Network
+from services.operations.faults.switch import Fault, Faults
 from services.runner import choose
 from services.runner.checkout import Checkout
 from services.stack.console import Grid, out
@@ -21,7 +20,9 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 class FaultSettings(ServiceSettings):
     """Where the proxies are switched; the same port as in infra/faults/proxies.yml."""
 
-    faults_port: int = Field(default=8474, gt=0, lt=65536)
+    on_host = {"faults_url": ("FAULTS_PORT", "http://127.0.0.1:{}")}
+
+    faults_url: str = "http://127.0.0.1:8474"
 
 
 @app.command()
@@ -32,7 +33,7 @@ def fault(
 ) -> None:
     """Switch a fault on or off in the running stack. Exit code 2 if there is none of this name."""
     with expected_errors():
-        faults = Faults(_failpoints(), Network(FaultSettings.load().faults_port))
+        faults = Faults(_failpoints(), Network(FaultSettings.load().faults_url))
         try:
             if not name:
                 _list(faults.every())
@@ -50,7 +51,12 @@ def fault(
 def _failpoints() -> Path:
     checkout = Checkout.this()
     if choose.remembered(checkout.runner_file) == "compose":
-        fail("faults are switched in the process runner only: make down, then make up RUNNER=process", UNUSABLE)
+        fail(
+            "in containers, the mirror's failpoints are switched in the console, on the page Operations, as admin"
+            " (make up PROFILES=observe). Faults of the network take the process runner: make down, then make proxies"
+            " RUNNER=process",
+            UNUSABLE,
+        )
     return checkout.data / "mirror" / "failpoints"
 
 

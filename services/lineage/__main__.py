@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import psycopg
 import uvicorn
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, ProcessCollector
 from psycopg_pool import PoolTimeout
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
@@ -38,6 +38,8 @@ def main() -> int:
     stop, registry = Stop(), CollectorRegistry()
     stop.on_signals()
     counters = Counters(registry)
+    # How much memory it takes, as Prometheus' clients say it.
+    ProcessCollector(registry=registry)
     with Store.open(settings.lineage_conninfo.get_secret_value()) as store:
         _prepared(store)
         key = settings.lineage_api_key.get_secret_value()

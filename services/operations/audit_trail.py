@@ -19,6 +19,7 @@ import pyarrow as pa
 from pyiceberg.catalog import Catalog
 from pyiceberg.expressions import AlwaysTrue, BooleanExpression, GreaterThanOrEqual
 from pyiceberg.schema import Schema
+from pyiceberg.table import Table
 from pyiceberg.types import NestedField, StringType, TimestamptzType
 
 from pipelines.lake.names import AUDIT, NAMESPACE
@@ -122,5 +123,12 @@ def _write(catalog: Catalog, identifier: str, step: str, doing: Action) -> None:
         "because": doing.because, "detail": json.dumps(doing.detail) if doing.detail else None,
         "at": datetime.now(UTC),
     }  # fmt: skip
-    catalog.create_namespace_if_not_exists(NAMESPACE)
-    catalog.create_table_if_not_exists((NAMESPACE, AUDIT), _SCHEMA).append(pa.Table.from_pylist([row], _ARROW))
+    _trail(catalog).append(pa.Table.from_pylist([row], _ARROW))
+
+
+def _trail(catalog: Catalog) -> Table:
+    found = own_table(catalog, AUDIT)
+    if found is None:
+        catalog.create_namespace_if_not_exists(NAMESPACE)
+        found = catalog.create_table_if_not_exists((NAMESPACE, AUDIT), _SCHEMA)
+    return found

@@ -28,6 +28,8 @@ class StackSettings(CapturedSource):
     schema_registry_url: str
     connect_url: str
     catalog_uri: str
+    # How long a person, or a process that has others to look at, waits for the catalog; None: for ever.
+    catalog_timeout_seconds: float | None = Field(default=None, gt=0)
     s3_endpoint: str
 
     warehouse: str

@@ -16,6 +16,7 @@ from pipelines.lake.properties import DERIVED, EVENTS, KEY_COLUMNS, KIND, SOURCE
 from pipelines.ledger.entries import Ledger, read_ledger
 from services.stack.endpoints import StackSettings
 from services.stack.errors import Unreachable
+from services.stack.rest_catalog import TIMEOUT_SECONDS, LimitedRestCatalog
 
 LSN_COLUMN = "_lsn"
 
@@ -51,20 +52,23 @@ class PinnedTable:
 
 
 def open_catalog(settings: StackSettings) -> Catalog:
-    """Return the REST catalog, for PyIceberg, with the operator's S3 keys. Raises Unreachable."""
+    """Return the REST catalog, for PyIceberg, with the operator's S3 keys. Raises Unreachable.
+
+    Where the settings have a time limit, a catalog that gives no answer raises requests' Timeout.
+    """
     # PyIceberg warns at every write to a table that says how large its row groups are: it can only count their rows.
     warnings.filterwarnings("ignore", "Parquet writer option", UserWarning)
     try:
-        return load_catalog(
-            "lake",
-            **{
-                "type": "rest", "uri": settings.catalog_uri, "warehouse": settings.warehouse,
-                "s3.endpoint": settings.s3_endpoint, "s3.region": settings.s3_region,
-                "s3.access-key-id": settings.operator_s3_access_key.get_secret_value(),
-                "s3.secret-access-key": settings.operator_s3_secret_key.get_secret_value(),
-                "s3.connect-timeout": "5",
-            },
-        )  # fmt: skip
+        properties = {
+            "uri": settings.catalog_uri, "warehouse": settings.warehouse,
+            "s3.endpoint": settings.s3_endpoint, "s3.region": settings.s3_region,
+            "s3.access-key-id": settings.operator_s3_access_key.get_secret_value(),
+            "s3.secret-access-key": settings.operator_s3_secret_key.get_secret_value(),
+            "s3.connect-timeout": "5",
+        }  # fmt: skip
+        if settings.catalog_timeout_seconds is None:
+            return load_catalog("lake", type="rest", **properties)
+        return LimitedRestCatalog("lake", **properties, **{TIMEOUT_SECONDS: f"{settings.catalog_timeout_seconds}"})
     except (RequestException, RESTError) as error:
         raise Unreachable("The Iceberg catalog", settings.catalog_uri, type(error).__name__) from error
 

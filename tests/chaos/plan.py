@@ -11,7 +11,7 @@ from itertools import count
 from typing import Literal
 
 from pipelines.failpoints import FAILPOINTS, Name
-from services.faults.switch import NETWORK
+from services.operations.faults.switch import NETWORK
 
 SERVICES = ("mirror", "source-db", "metadata-db", "object-store", "kafka", "schema-registry", "connect", "catalog",
             "capture")  # fmt: skip

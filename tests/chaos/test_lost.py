@@ -14,7 +14,7 @@ from confluent_kafka import Producer
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 
 from pipelines.kafka.client import create_topic
-from services.operations.erase.files import object_store
+from services.stack.object_store import object_store
 from tests.integration.guides import RUNBOOKS, follow
 from tests.integration.stack import Stack, loaded, wait_until
 

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from services.faults.switch import NETWORK
+from services.operations.faults.switch import NETWORK
 from tests.integration.stack import Stack, wait_until
 from tests.integration.web_faults import web_faults
 

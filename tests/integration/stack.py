@@ -31,8 +31,8 @@ from pipelines.mirror.jit import QUICK_COMPILER
 from pipelines.sources.kinds import source_topics
 from pipelines.specs.load import load_specs
 from services.cli.main import app
-from services.faults.network import Network
-from services.faults.switch import Faults
+from services.operations.faults.network import Network
+from services.operations.faults.switch import Faults
 from services.stack.endpoints import StackSettings
 from services.stack.offsets import KafkaOffsets
 from services.stack.position import Deadline, wait_until_published
@@ -396,7 +396,9 @@ class Stack:
     @cached_property
     def faults(self) -> Faults:
         """What `make fault` switches."""
-        return Faults(self.failpoints, Network(int(dotenv_values(self.folder / ".env")["FAULTS_PORT"] or 0)))
+        return Faults(
+            self.failpoints, Network(f"http://127.0.0.1:{dotenv_values(self.folder / '.env')['FAULTS_PORT']}")
+        )
 
     def transactions(self) -> int:
         """How many transactions the source has begun, which only grows: for how long a fault has lasted."""

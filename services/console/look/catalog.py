@@ -20,7 +20,7 @@ from services.console.settings import ConsoleSettings
 from services.facts.tables import facts
 from services.operations.contracts.summary import Promise, promise, protections
 from services.operations.maintain.alerts import alerts, condition
-from services.operations.maintain.needs import need_of, source_of
+from services.operations.maintain.needs import need_of, partitions_of, source_of
 from services.stack.lake import open_catalog
 from services.stack.published_datasets import DatasetState, dataset_state
 
@@ -86,12 +86,11 @@ class CatalogPart:
                 query_seconds=before.query_seconds,
             )  # fmt: skip
         began = time.monotonic()
-        # What any engine asks before it reads: which files there are.
-        for manifest in snapshot.manifests(table.io):
-            manifest.fetch_manifest_entry(table.io)
+        # What any engine asks before it reads: which files there are. All else is told by what came of it.
+        partitions = partitions_of(table)
         took = time.monotonic() - began
-        need = need_of(table, self._specs)
-        found = condition(table, need)
+        need = need_of(table, self._specs, partitions)
+        found = condition(table, need, partitions)
         said = alerts(limits, found, datetime.now(UTC))
         return replace(view, condition=found, alerts=tuple(said), due=tuple(need.due), query_seconds=took,
                        looked_at=time.monotonic())  # fmt: skip

@@ -8,27 +8,24 @@ from pipelines.lake.names import MAINTENANCE
 from pipelines.metrics.meter import Meter
 from services.checker import record as checks
 from services.console.house import House
-from services.console.settings import ConsoleSettings
+from services.console.look.part import LakePart
 from services.facts.letters import open_letters
 from services.facts.tables import verified
 from services.operations.audit_trail import entries
-from services.stack.lake import open_catalog, own_table
+from services.stack.lake import own_table
 
 SHOWN_DAYS, MOST_UPKEEP = 14, 500
 UPKEEP_COLUMNS = ("table", "task", "why", "at", "seconds", "removed", "added", "bytes", "error")
 
 
-class LettersPart:
+class LettersPart(LakePart):
     """See Part."""
 
     name, every = "letters", 15.0
 
-    def __init__(self, settings: ConsoleSettings) -> None:
-        self._settings = settings
-
     def look(self, house: House, meter: Meter) -> None:
         """See Part."""
-        house.letters = open_letters(open_catalog(self._settings), house.letters)
+        house.letters = open_letters(self.catalog(), house.letters)
         counts = house.letters.counts
         meter.put_all("lakehouse_dead_letters", {(g["topic"], g["reason"]): float(g["letters"]) for g in counts})
         oldest: dict[tuple[str, ...], float] = {}
@@ -38,17 +35,14 @@ class LettersPart:
         meter.put_all("lakehouse_oldest_dead_letter_timestamp_seconds", oldest)
 
 
-class ChecksPart:
+class ChecksPart(LakePart):
     """See Part."""
 
     name, every = "checks", 30.0
 
-    def __init__(self, settings: ConsoleSettings) -> None:
-        self._settings = settings
-
     def look(self, house: House, meter: Meter) -> None:
         """See Part."""
-        found = checks.newest(open_catalog(self._settings))
+        found = checks.newest(self.catalog())
         house.checks = found
         promises: dict[tuple[str, ...], float] = {}
         for name, run in found.items():
@@ -59,17 +53,14 @@ class ChecksPart:
         meter.put_all("lakehouse_table_check_failed", {(name,): float(bool(run.error)) for name, run in found.items()})
 
 
-class VerificationPart:
+class VerificationPart(LakePart):
     """See Part."""
 
     name, every = "verification", 15.0
 
-    def __init__(self, settings: ConsoleSettings) -> None:
-        self._settings = settings
-
     def look(self, house: House, meter: Meter) -> None:
         """See Part."""
-        found = verified(open_catalog(self._settings))
+        found = verified(self.catalog())
         house.verification = found
         called = {view.facts.source_table: name for name, view in house.tables.items() if view.facts.source_table}
         states = {called[table]: state for table, state in found.items() if table in called}
@@ -78,19 +69,16 @@ class VerificationPart:
                       {(n,): s.verified.at.timestamp() for n, s in states.items() if s.verified})  # fmt: skip
 
 
-class AuditPart:
+class AuditPart(LakePart):
     """See Part."""
 
     name, every = "audit", 20.0
-
-    def __init__(self, settings: ConsoleSettings) -> None:
-        self._settings = settings
 
     def look(self, house: House, meter: Meter) -> None:
         """See Part."""
         del meter
         since = datetime.now(UTC) - timedelta(days=SHOWN_DAYS)
-        catalog = open_catalog(self._settings)
+        catalog = self.catalog()
         house.audit = tuple(entries(catalog, since))
         done = own_table(catalog, MAINTENANCE)
         if done is not None:

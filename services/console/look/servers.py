@@ -1,17 +1,19 @@
 """What servers say of themselves: the source and its connector, Prometheus, Alertmanager, the disk."""
 
 import shutil
+from pathlib import Path
 from typing import Any
-
-import httpx
 
 from pipelines.metrics.meter import Meter
 from services.capture.settings import StatusSettings
 from services.capture.status import report
 from services.console.house import House
-from services.console.settings import ConsoleSettings
+from services.console.look.part import ServerPart
 
-TIMEOUT_SECONDS = 4.0
+# Ours tell what they have started as well; MinIO has a name of its own; PostgreSQL's exporter tells none.
+MEMORY = (
+    "lakehouse_service_memory_bytes", "process_resident_memory_bytes", "minio_node_process_resident_memory_bytes",
+)  # fmt: skip
 
 
 class CapturePart:
@@ -31,13 +33,10 @@ class CapturePart:
             meter.put("lakehouse_slot_bound_bytes", found.wal_bound_bytes)
 
 
-class PrometheusPart:
+class PrometheusPart(ServerPart):
     """See Part."""
 
     name, every = "prometheus", 10.0
-
-    def __init__(self, settings: ConsoleSettings) -> None:
-        self._client = httpx.Client(base_url=settings.prometheus_url, timeout=TIMEOUT_SECONDS, trust_env=False)
 
     def look(self, house: House, meter: Meter) -> None:
         """See Part."""
@@ -45,8 +44,7 @@ class PrometheusPart:
         house.targets = {labels["job"]: value == 1 for labels, value in self._ask("up")}
         house.visible_lag = self._by_table("lakehouse_table_visible_lag_seconds")
         house.current_age = self._by_table("time() - lakehouse_table_current_timestamp_seconds")
-        memory = self._ask("lakehouse_service_memory_bytes or process_resident_memory_bytes")
-        house.memory = {labels["job"]: value for labels, value in memory}
+        house.memory = {labels["job"]: value for labels, value in self._ask(" or ".join(MEMORY))}
 
     def _by_table(self, query: str) -> dict[str, float]:
         return {labels["table"]: value for labels, value in self._ask(query)}
@@ -56,13 +54,10 @@ class PrometheusPart:
         return [(each["metric"], float(each["value"][1])) for each in answer["data"]["result"]]
 
 
-class AlertsPart:
+class AlertsPart(ServerPart):
     """See Part."""
 
     name, every = "alertmanager", 5.0
-
-    def __init__(self, settings: ConsoleSettings) -> None:
-        self._client = httpx.Client(base_url=settings.alertmanager_url, timeout=TIMEOUT_SECONDS, trust_env=False)
 
     def look(self, house: House, meter: Meter) -> None:
         """See Part."""
@@ -78,8 +73,8 @@ class DiskPart:
 
     name, every = "disk", 30.0
 
-    def __init__(self, settings: ConsoleSettings) -> None:
-        self._folder = settings.state_dir
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
 
     def look(self, house: House, meter: Meter) -> None:
         """See Part."""

@@ -73,6 +73,7 @@ def _values(house: House) -> dict[str, object]:
         "to_verify": len(verified), "letters": sum(row.letters for row in rows),
         "oldest_proof": min((row.verified_at for row in verified if row.verified_at), default=None),
         "p50": ages[len(ages) // 2] if ages else None, "worst_age": ages[-1] if ages else None,
+        "untold": sorted(job for job, up in house.targets.items() if up and job not in house.memory),
         "within": sum(row.asked is None or (row.fresh or 0) <= row.asked for row in known), "known": len(known),
     }  # fmt: skip
 

@@ -32,6 +32,16 @@
   }
 
   const drawn = new Map();
+  const lines = () => ({ stroke: colour("--quiet"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line") } });
+  // As wide as its longest label.
+  const numbers = () => ({ ...lines(), size: (_, labels) => Math.max(50, 20 + 7.5 * Math.max(0, ...(labels || []).map((label) => label.length))) });
+  // Moments as all pages say them: UTC, and the day first where there are several.
+  const moments = (space) => ({ ...lines(), space, values: (_, at, axis, apart, step) => at.map((each) => {
+    const iso = new Date(each * 1000).toISOString();
+    return step >= 86400 ? iso.slice(0, 10) : step >= 60 ? iso.slice(11, 16) : iso.slice(11, 19);
+  }) });
+  const MINUTES = [1, 2, 5, 10, 15, 30, 60].map((each) => each * 60);
+  const utc = { tzDate: (at) => uPlot.tzDate(new Date(at * 1000), "UTC") };
   async function charts() {
     for (const place of document.querySelectorAll("[data-chart]")) {
       const answer = await fetch(place.dataset.chart);
@@ -40,11 +50,10 @@
       if (drawn.has(place)) drawn.get(place).destroy();
       if (!data[0].length) { place.textContent = "No metrics of this time."; continue; }
       place.textContent = "";
-      const axis = { stroke: colour("--quiet"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line") } };
       drawn.set(place, new uPlot({
-        width: Math.max(260, place.clientWidth), height: 190,
-        series: [{}, { label: place.dataset.label, stroke: colour("--accent"), width: 1.5, spanGaps: false }],
-        axes: [axis, { ...axis, size: 60 }], scales: { y: { range: (u, min, max) => [0, Math.max(max, 1)] } },
+        width: Math.max(260, place.clientWidth), height: 190, ...utc,
+        series: [{ label: "UTC", value: (_, at) => at == null ? "–" : new Date(at * 1000).toISOString().slice(11, 19) }, { label: place.dataset.label, stroke: colour("--accent"), width: 1.5, spanGaps: false }],
+        axes: [{ ...moments(45), incrs: MINUTES }, numbers()], scales: { y: { range: (u, min, max) => [0, Math.max(max, 1)] } },
       }, data, place));
     }
   }
@@ -54,18 +63,17 @@
     for (const place of document.querySelectorAll("[data-series]")) {
       const told = JSON.parse(place.dataset.series);
       const strokes = ["--accent", "--warn", "--good", "--bad", "--quiet"].map(colour);
-      const axis = { stroke: colour("--quiet"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line") } };
-      const words = told.words && { ...axis, incrs: [1, 2, 5, 10, 20], values: (_, at) => at.map((each) => (told.words[each] ?? "").slice(0, 14)) };
+      const words = told.words && { ...lines(), incrs: [1, 2, 5, 10, 20], values: (_, at) => at.map((each) => (told.words[each] ?? "").slice(0, 14)) };
       const bars = told.words ? { paths: uPlot.paths.bars({ size: [0.7, 60] }), points: { show: false } } : {};
       // A bar is as long as its number: it begins at nought.
       const whole = { range: (_, least, most) => [Math.min(0, least), Math.max(0, most) || 1] };
       if (drawn.has(place)) drawn.get(place).destroy();
       drawn.set(place, new uPlot({
-        width: Math.max(260, place.clientWidth), height: 240,
+        width: Math.max(260, place.clientWidth), height: 240, ...utc,
         series: [{ label: told.words ? "" : "at" }, ...Object.keys(told.lines).map((label, index) => ({
           label, stroke: strokes[index], fill: told.words ? strokes[index] : undefined, width: 1.5, ...bars,
         }))],
-        axes: [words || axis, { ...axis, size: 60 }],
+        axes: [words || (told.time ? moments(85) : lines()), numbers()],
         legend: { live: false },
         scales: {
           x: { time: told.time, ...(told.words ? { range: [-0.5, told.words.length - 0.5] } : {}) },
@@ -101,7 +109,10 @@
       children: told.nodes.map((node) => ({ id: node.id, width: width(node.label), height: 30 })),
       edges: told.edges.map(([from, to], index) => ({ id: `e${index}`, sources: [from], targets: [to] })),
     });
-    const drawing = svg("svg", { width: layout.width + 20, height: layout.height + 20, role: "img", "aria-label": said.textContent });
+    // Made smaller to fit, as long as it can be read; what is still wider is shown from what was asked for.
+    const [wide, high] = [layout.width + 20, layout.height + 20];
+    const scale = Math.min(1, Math.max(0.75, (place.clientWidth - 4) / wide));
+    const drawing = svg("svg", { width: wide * scale, height: high * scale, viewBox: `0 0 ${wide} ${high}`, role: "img", "aria-label": said.textContent });
     const marker = svg("marker", { id: "end", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto" });
     marker.append(svg("path", { d: "M0,0 L8,4 L0,8 z" }));
     const defs = svg("defs");
@@ -130,6 +141,8 @@
       } else drawing.append(group);
     }
     place.replaceChildren(drawing);
+    const root = layout.children.find((at) => known.get(at.id).root);
+    if (root) place.scrollTo((root.x + root.width / 2) * scale - place.clientWidth / 2, root.y * scale - place.clientHeight / 2);
   }
 
   addEventListener("DOMContentLoaded", () => { themeButton(); if (window.htmx) live(); charts(); graph(); });

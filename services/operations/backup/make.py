@@ -22,10 +22,10 @@ from services.operations.backup.contents import OFFSETS, SCHEMAS, SETTINGS, Back
 from services.operations.backup.copying import each, save
 from services.operations.backup.errors import CannotBackUp
 from services.operations.backup.table_files import needed, refreshed
-from services.operations.erase.files import object_store
 from services.stack.endpoints import StackSettings
 from services.stack.errors import Unreachable
 from services.stack.lake import every_table, ledger_of, open_catalog
+from services.stack.object_store import object_store
 from services.stack.progress import OnProgress, silent
 
 # A table whose files go while they are copied is saved as of a newer commit.

@@ -19,10 +19,10 @@ from services.operations.backup.contents import SCHEMAS, Backup, SavedTable
 from services.operations.backup.copying import each, missing, put_back
 from services.operations.backup.errors import CannotRestore
 from services.operations.backup.table_files import needed
-from services.operations.erase.files import object_store
 from services.stack.endpoints import StackSettings
 from services.stack.errors import Unreachable
 from services.stack.lake import open_catalog
+from services.stack.object_store import object_store
 from services.stack.progress import OnProgress, silent
 
 IMPORT, SEARCH = "/apis/registry/v3/admin/import", "/apis/registry/v3/search/artifacts?limit=1"

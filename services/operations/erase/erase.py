@@ -36,6 +36,7 @@ from services.operations.maintain.requests import ask
 from services.stack.duckdb_session import open_duckdb
 from services.stack.endpoints import StackSettings
 from services.stack.lake import dead_letters, own_table, pin, tables
+from services.stack.object_store import object_store
 from services.stack.position import wait_until_visible
 from services.stack.progress import OnProgress, Progress, silent
 from services.stack.published_datasets import datasets_of, full_name
@@ -77,7 +78,7 @@ class Erasure:
     on_progress: OnProgress = silent
 
     def __post_init__(self) -> None:
-        self._store: S3FileSystem = files.object_store(self.settings)
+        self._store: S3FileSystem = object_store(self.settings)
         self._topics = Topics(self.settings.kafka_bootstrap)
         decoder = Decoder(self.settings.schema_registry_url)
         self._sorting = Sorting(self.subject, decoder, self.settings.protection_keys, self.doubtful)

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from urllib.parse import urlsplit
 
 import duckdb
 from pyarrow.fs import FileSelector, FileType, S3FileSystem
@@ -11,7 +10,6 @@ from pyiceberg.manifest import ManifestEntryStatus
 from pyiceberg.table import Table
 
 from services.operations.erase.subject import Subject
-from services.stack.endpoints import StackSettings
 from services.stack.lake_files import only
 from services.stack.progress import OnProgress, Progress
 
@@ -24,16 +22,6 @@ class Stored:
 
     path: str
     since: datetime
-
-
-def object_store(settings: StackSettings) -> S3FileSystem:
-    """Return the lake's, with the operator's keys."""
-    endpoint = urlsplit(settings.s3_endpoint)
-    return S3FileSystem(
-        access_key=settings.operator_s3_access_key.get_secret_value(),
-        secret_key=settings.operator_s3_secret_key.get_secret_value(),
-        endpoint_override=endpoint.netloc, scheme=endpoint.scheme, region=settings.s3_region,
-    )  # fmt: skip
 
 
 def below(store: S3FileSystem, table: Table, folder: str) -> list[Stored]:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Operation
@@ -32,10 +33,9 @@ class Condition:
     begun: datetime | None
 
 
-def condition(table: Table, need: Need) -> Condition:
-    """Return how healthy a table is, and what it needs."""
+def condition(table: Table, need: Need, partitions: list[dict[str, Any]]) -> Condition:
+    """Return how healthy a table is, and what it needs. ``partitions``: of :func:`partitions_of`."""
     manifests = table.inspect.all_manifests().select(["path", "length"]).to_pylist()
-    partitions = table.inspect.partitions().select(list(FILE_COUNTS)).to_pylist()
     snapshots = table.snapshots()
     rewritten = [s.timestamp_ms for s in snapshots if s.summary and s.summary.operation is Operation.REPLACE]
     return Condition(

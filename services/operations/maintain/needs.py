@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table
@@ -67,15 +68,23 @@ def source_of(table: Table) -> tuple[str, str] | None:
     return properties[SOURCE_SCHEMA], properties[SOURCE_TABLE]
 
 
-def need_of(table: Table, specs: Specs) -> Need:
-    """Return what one mirrored table needs."""
+def partitions_of(table: Table) -> list[dict[str, Any]]:
+    """Return the rows of a table's metadata table ``partitions``. Reads all manifests of its current snapshot."""
+    rows: list[dict[str, Any]] = table.inspect.partitions().to_pylist() if table.current_snapshot() else []
+    return rows
+
+
+def need_of(table: Table, specs: Specs, partitions: list[dict[str, Any]] | None = None) -> Need:
+    """Return what one mirrored table needs. ``partitions``: of :func:`partitions_of`, where they are known."""
     source, snapshot = source_of(table), table.current_snapshot()
     assert source is not None
     policy = specs.upkeep(*source)
     tagged = {ref.snapshot_id for ref in table.refs().values() if ref.snapshot_ref_type == SnapshotRefType.TAG}
     times = [s.timestamp_ms for s in table.snapshots() if s.snapshot_id not in tagged]
     summary = snapshot.summary.additional_properties if snapshot and snapshot.summary else {}
-    parts = table.inspect.partitions().to_pylist() if snapshot and table.spec().fields else []
+    parts: list[dict[str, Any]] = []
+    if table.spec().fields:
+        parts = partitions_of(table) if partitions is None else partitions
     listed = len(snapshot.manifests(table.io)) if snapshot else 0
     state = health(summary, len(table.snapshots()), listed, parts)
     keys = json.loads(table.properties.get(KEY_COLUMNS, "[]"))

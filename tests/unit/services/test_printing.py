@@ -48,13 +48,13 @@ from services.cli.reference import commands
 from services.demo import __main__ as demo
 from services.demo import display as demo_display
 from services.faults import __main__ as faults
-from services.faults.switch import Fault
 from services.operations.audit_trail import Entry
 from services.operations.backup.contents import Manifest
 from services.operations.backup.restore import Restored
 from services.operations.contracts.diff import Difference as ContractDifference
 from services.operations.contracts.summary import Promise
 from services.operations.erase.copy import Copy
+from services.operations.faults.switch import Fault
 from services.operations.layout.advice import Advice
 from services.operations.layout.observation import Observation
 from services.operations.maintain.needs import Need

@@ -34,7 +34,7 @@ def settings(folder: Path) -> ConsoleSettings:
         console_operator_password=SecretStr(PASSWORDS["operator"]),
         console_admin_password=SecretStr(PASSWORDS["admin"]), prometheus_url="http://127.0.0.1:1",
         alertmanager_url="http://127.0.0.1:1", lineage_url="http://127.0.0.1:1", lineage_api_key=secret,
-        state_dir=folder,
+        state_dir=folder, failpoints_dir=folder / "failpoints", faults_url="http://127.0.0.1:1", console_faults=True,
     )  # fmt: skip
 
 

@@ -2,14 +2,18 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pyarrow as pa
 import pytest
 from pyiceberg.table import Table
 
+from pipelines.lake.properties import DERIVED, KIND
+from services.console.look import catalog
 from services.console.look.catalog import added_bytes
-from tests.unit.services.console.house import view
+from tests.unit.services.console.house import settings, specs, view
 
 THEN = datetime(2026, 3, 1, tzinfo=UTC)
 
@@ -32,3 +36,39 @@ def test_what_commits_have_added_since(since: datetime | None, added: int) -> No
     before = view("shop.orders")
     before = replace(before, facts=replace(before.facts, last_commit=since))
     assert added_bytes(table((0, 7), (1, 5), (2, None), (3, 30)), before) == added
+
+
+def test_the_manifests_of_a_changed_table_are_read_once_a_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """``inspect.partitions`` reads them, ``inspect.all_manifests`` only their lists."""
+    asked: list[str] = []
+    counts = dict.fromkeys(
+        ("record_count", "file_count", "total_data_file_size_in_bytes", "position_delete_record_count",
+         "position_delete_file_count", "equality_delete_file_count"), 3,
+    )  # fmt: skip
+
+    def told(name: str, *rows: dict[str, Any]) -> Any:
+        def ask() -> Any:
+            asked.append(name)
+            return pa.Table.from_pylist(list(rows))
+
+        return ask
+
+    snapshot = SimpleNamespace(
+        timestamp_ms=1_000, summary=SimpleNamespace(additional_properties={}, operation=None), manifests=lambda _: [],
+        snapshot_id=7,
+    )  # fmt: skip
+    changed: Any = SimpleNamespace(
+        name=lambda: ("marts", "spent"), metadata_location="2.json", properties={KIND: DERIVED}, io=None,
+        current_snapshot=lambda: snapshot, snapshots=lambda: [snapshot], refs=dict,
+        spec=lambda: SimpleNamespace(fields=["at_day"]), schema=lambda: SimpleNamespace(column_names=[], fields=[]),
+        metadata=SimpleNamespace(statistics=[], snapshots=[snapshot]),
+        inspect=SimpleNamespace(
+            partitions=told("partitions", counts), all_manifests=told("lists", {"path": "a", "length": 9})
+        ),
+    )  # fmt: skip
+    monkeypatch.setattr(catalog, "facts", lambda *_: view("marts.spent").facts)
+    monkeypatch.setattr(catalog, "_promise", lambda *_: (None, None))
+    found = catalog.CatalogPart(settings(tmp_path), specs())._view(changed, None)
+    assert found.condition is not None
+    assert (found.condition.partition_files, found.condition.metadata_bytes) == (9, 9)
+    assert sorted(asked) == ["lists", "partitions"]

@@ -89,6 +89,7 @@ def test_passwords_are_asked_for_ten_times_a_minute(enter: Enter) -> None:
     ("/operations/maintain", {"table": "shop.t0", "because": "it is slow"}),
     ("/alerts/silence", {"fingerprint": "f", "because": "known"}),
     ("/quality/shop.t0/check", {}),
+    ("/operations/fault", {"name": "before-merge", "because": "a rehearsal"}),
 ])  # fmt: skip
 def test_an_action_takes_a_role_and_a_form_of_the_session(enter: Enter, path: str, form: dict[str, str]) -> None:
     viewer = enter("viewer")

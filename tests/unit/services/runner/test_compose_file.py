@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from pipelines.settings import MirrorSettings
 from services.runner.checkout import Checkout
 from services.runner.compose_file import Service, Stack, parse, paths, read, seconds
 from services.runner.errors import ComposeFileError
@@ -190,6 +192,22 @@ def test_the_real_file_is_understood_in_both_ways() -> None:
         for name in understood.services
         if f"//{name}:" in value or value.startswith(f"{name}:")
     ]
+
+
+def test_mirror_and_console_share_the_folder_of_failpoints_in_both_ways() -> None:
+    raw = read([Checkout.this().compose_file])
+    loopback = on_loopback(raw, Path(".lakehouse/data"))
+    for document, folder in ((raw, "/failpoints"), (loopback, ".lakehouse/data/mirror/failpoints")):
+        services = parse(document, _AnyValue()).services
+        given = services["mirror"].environment
+        # Only what the property is made of: the settings as a whole need real ones.
+        mirror: Any = SimpleNamespace(failpoints_dir=given["FAILPOINTS_DIR"], state_dir=Path(given["STATE_DIR"]))
+        looks_in = MirrorSettings.failpoints.fget(mirror)  # type: ignore[attr-defined]
+        assert str(looks_in) == services["console"].environment["FAILPOINTS_DIR"] == folder
+    assert [name for name, each in raw["services"].items() if "failpoints:/failpoints" in each.get("volumes", ())] == [
+        "mirror", "console",
+    ]  # fmt: skip
+    assert "failpoints" in raw["volumes"]
 
 
 class _AnyValue(dict[str, str]):

@@ -41,10 +41,10 @@ KINDS = {
 
 
 class Network:
-    """The proxies of a stack, by Toxiproxy's port. Raises NoProxies when it doesn't answer."""
+    """The proxies of a stack, by the URL of Toxiproxy. Raises NoProxies when it doesn't answer."""
 
-    def __init__(self, port: int) -> None:
-        self._url = f"http://127.0.0.1:{port}"
+    def __init__(self, url: str) -> None:
+        self._url = url
 
     def on(self, proxy: str, kind: str) -> None:
         """Let the connections through a proxy fail, in this way only."""

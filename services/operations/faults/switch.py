@@ -5,9 +5,10 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from pipelines.failpoints import FAILPOINTS, arm, disarm, fired
-from services.faults.network import KINDS, PROXIES, Network, NoProxies
+from services.operations.faults.network import KINDS, PROXIES, Network, NoProxies
 from services.stack.errors import LakehouseError
 
+NO_PROXIES = "make proxies"
 NETWORK = {f"{proxy}-{kind}": (proxy, kind) for proxy in PROXIES for kind in KINDS}
 
 
@@ -17,11 +18,16 @@ class UnknownFault(LakehouseError):
 
 @dataclass(frozen=True)
 class Fault:
-    """A fault as a person sees it."""
+    """A fault as a person sees it. ``on``: it is on, armed, or was reached and may hold the mirror still."""
 
     name: str
     says: str
     state: str
+
+    @property
+    def on(self) -> bool:
+        """Whether somebody has switched it on, and nobody off."""
+        return self.state not in ("off", NO_PROXIES)
 
 
 class Faults:
@@ -52,7 +58,7 @@ class Faults:
         except NoProxies:
             state = None
         for name, (proxy, kind) in NETWORK.items():
-            on = "make proxies" if state is None else "on" if state[proxy] == kind else "off"
+            on = NO_PROXIES if state is None else "on" if state[proxy] == kind else "off"
             found.append(Fault(name, f"{PROXIES[proxy]}: {KINDS[kind].says}", on))
         return found
 
