@@ -1,4 +1,5 @@
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -86,14 +87,19 @@ def test_without_a_network_it_is_said_what_to_do(layout: Layout, tmp_path: Path)
 @pytest.mark.parametrize("version", ["3.12", "3.13"])
 def test_all_dependencies_are_there_for_newer_pythons(tmp_path: Path, version: str) -> None:
     layout = Layout.of_this_checkout()
+    lock = (layout.root / "requirements.lock").read_text(encoding="utf-8")
+    # PySpark is source, of every Python's: 430 MB that would be fetched and kept in uv's cache each time.
+    others, left_out = re.subn(r"^pyspark==.*?(?=^\S)", "", lock, flags=re.MULTILINE | re.DOTALL)
+    assert left_out == 1
+    (tmp_path / "requirements.lock").write_text(others, encoding="utf-8")
     pip = subprocess.run(
         [layout.python, "-m", "pip", "config", "list"], capture_output=True, text=True, check=False
     ).stdout
     ended = subprocess.run(
         [
             uv.folder(layout) / "bin" / "uv", "pip", "install", "--dry-run", "--python-version", version,
-            "--target", tmp_path, "--only-binary", ":all:", "--no-binary", "pyspark", "--require-hashes",
-            "--requirements", layout.root / "requirements.lock",
+            "--target", tmp_path / "target", "--only-binary", ":all:", "--require-hashes",
+            "--requirements", tmp_path / "requirements.lock",
         ],
         capture_output=True, text=True, check=False,
         env={**os.environ, "UV_SYSTEM_CERTS": "1", **uv.translated(pip, os.environ)},
