@@ -131,19 +131,39 @@ def test_rows_that_somebody_took_from_the_lake_are_told(watched: Stack) -> None:
     wait_until(lambda: "LakeDiffers shop.watched" not in told(watched), 900)
 
 
+def rows_and_files(stack: Stack, table: str) -> tuple[int, int]:
+    catalog = stack.catalog()
+    if not catalog.table_exists(table):
+        return 0, 0
+    found = catalog.load_table(table)
+    return found.scan().to_arrow().num_rows, found.inspect.files().num_rows
+
+
 def test_a_table_that_rots_is_told(watched: Stack) -> None:
-    # Whoever would pack its files waits before the first one.
-    watched.faults.on("before-compaction", "pause")
     watched.sql("CREATE TABLE rotten (id int PRIMARY KEY)")
-    for number in range(20):
-        watched.sql(f"INSERT INTO rotten VALUES ({number})")
-        watched.lakehouse("wait", "--tables", "rotten")
-        if watched.fired("before-compaction"):
-            break
-    wait_until(lambda: {f"{alert} shop.rotten" for alert in ROTS} <= told(watched).keys(), 900)
-    watched.faults.off("before-compaction")
+    try:
+        wait_until_upkeep_hangs(watched)
+        wait_until(lambda: {f"{alert} shop.rotten" for alert in ROTS} <= told(watched).keys(), 900)
+    finally:
+        watched.faults.off("before-compaction")
     follow(watched, RUNBOOKS / "table-rots.md", f"{HERE}::test_a_table_that_rots_is_told", TABLE="rotten")
     wait_until(lambda: "ManyFilesInPartition shop.rotten" not in told(watched))
+
+
+def wait_until_upkeep_hangs(watched: Stack) -> None:
+    """Have whoever would pack the files of `rotten` wait before that, or before those of whichever table it is then."""
+    watched.faults.on("before-compaction", "pause")
+    for number in range(40):
+        watched.sql(f"INSERT INTO rotten VALUES ({number})")
+        wait_until(
+            lambda now=number: watched.fired("before-compaction") or rows_and_files(watched, "shop.rotten")[0] > now
+        )
+        if watched.fired("before-compaction"):
+            if rows_and_files(watched, "shop.rotten")[1] > 2:
+                return
+            watched.faults.off("before-compaction")
+            watched.faults.on("before-compaction", "pause")
+    raise AssertionError("nobody packs files")
 
 
 def test_a_slot_that_holds_back_much_log_is_told(watched: Stack) -> None:
