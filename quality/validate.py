@@ -16,6 +16,8 @@ from quality.suites import Expectation
 RESULT_FORMAT = {"result_format": "SUMMARY", "partial_unexpected_count": 0}
 NAME = "promise"
 WITHHELD = "it failed, and what is said of it may show a value"
+# How Py4J says that something of the JVM was raised, and how a stack trace names what that came of.
+JVM, CAUSE = "An error occurred while calling ", "Caused by: "
 # What is kept of a result where values are nobody's business.
 COUNTS = ("element_count", "unexpected_count", "unexpected_percent", "missing_count", "missing_percent")
 
@@ -128,5 +130,11 @@ def _raised(info: dict[str, Any]) -> list[str]:
 
 
 def _line(said: object) -> str:
+    """Return an error's message in one line; of one that came from the JVM that of its cause."""
     lines = f"{said}".strip().splitlines()
-    return lines[0] if lines else "an error without a message"
+    if not lines:
+        return "an error without a message"
+    causes = [line.removeprefix(CAUSE) for line in lines if line.startswith(CAUSE)]
+    if lines[0].startswith(JVM) and len(lines) > 1:
+        return causes[-1] if causes else lines[1].removeprefix(": ")
+    return lines[0]

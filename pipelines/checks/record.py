@@ -112,8 +112,7 @@ class Record:
 
 def _run_row(run: Run) -> tuple[Any, ...]:
     found = [result.success for result, _ in run.results]
-    asked = sum(result.expectation.protected is None for result, _ in run.results)
-    counts = asked, sum(success is False for success in found), sum(success is None for success in found)
+    counts = len(found) - found.count(None), found.count(False), found.count(None)
     document = None if run.document is None else json.dumps(run.document)
     return (
         run.id, run.table, run.identity, run.snapshot_id, positions_json(run.positions), run.contract, run.started_at,

@@ -53,7 +53,11 @@ class CheckResult:
 
 @dataclass(frozen=True)
 class CheckRun:
-    """One table's checks."""
+    """One table's checks.
+
+    ``asked``: the promises that have an answer, of which ``failed`` are broken. ``not_asked``: those that have none,
+    since the stream asks them of each value itself, or because asking failed. ``error``: why nothing could be asked.
+    """
 
     run: str
     table: str
@@ -68,6 +72,25 @@ class CheckRun:
     request: str | None
     error: str | None
     results: tuple[CheckResult, ...] = ()
+
+    @property
+    def kept(self) -> int:
+        """How many promises are known to be kept."""
+        return self.asked - self.failed
+
+    @property
+    def couldnt_ask(self) -> bool:
+        """Whether asking failed: of all promises, or of some while none is known to be broken."""
+        return bool(self.error) or (not self.success and not self.failed)
+
+    @property
+    def verdict(self) -> str:
+        """What came of it, in a few words."""
+        if self.error or self.success:
+            return self.error or f"{self.asked:,} promises kept"
+        if not self.failed:
+            return f"{self.asked:,} promises kept, and others couldn't be asked"
+        return f"{self.failed:,} broken of {self.asked:,}"
 
 
 @dataclass(frozen=True)

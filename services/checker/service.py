@@ -124,12 +124,12 @@ class CheckerService:
 def due(snapshots: Mapping[str, int], runs: Mapping[str, CheckRun], contracts: Mapping[str, Contract]) -> list[str]:
     """Return the lake's tables whose contract is to be checked, by what the lake calls them.
 
-    They have changed since they were checked last, or their contract has.
+    They have changed since they were checked last, or their contract has, or asking failed.
     """
     found = []
     for name, contract in contracts.items():
         run = runs.get(name)
-        checked = (run.snapshot_id, run.contract) if run is not None and not run.error else None
+        checked = (run.snapshot_id, run.contract) if run is not None and not run.couldnt_ask else None
         if name in snapshots and checked != (snapshots[name], contract.version):
             found.append(name)
     return found

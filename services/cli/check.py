@@ -91,8 +91,7 @@ def _print(found: list[CheckRun]) -> None:
     if not found:
         out.print("Nothing was checked yet.")
     for run in found:
-        word = run.error or (f"{run.asked} promises kept" if run.success else f"{run.failed} broken of {run.asked}")
-        out.print(f"{run.table}, contract {run.contract}, snapshot {run.snapshot_id}: {word}")
+        out.print(f"{run.table}, contract {run.contract}, snapshot {run.snapshot_id}: {run.verdict}")
         broken = [result for result in run.results if not result.success]
         if broken:
             grid = Grid("promise", "rows asked", "of them broken", "")

@@ -117,11 +117,9 @@ def _promised(contract: Promise) -> dict[str, str]:
 
 
 def _checked(run: CheckRun) -> str:
-    kept = f"{run.asked:,} promises kept" if run.success else run.error or f"{run.failed:,} broken of {run.asked:,}"
-    not_asked = f", {run.not_asked:,} couldn't be asked" if run.not_asked else ""
-    return (
-        f"{age((datetime.now(UTC) - run.started_at).total_seconds())} ago: {kept}{not_asked} (`lakehouse check --last`)"
-    )
+    not_asked = f", {run.not_asked:,} not asked" if run.not_asked else ""
+    ago = age((datetime.now(UTC) - run.started_at).total_seconds())
+    return f"{ago} ago: {run.verdict}{not_asked} (`lakehouse check --last`)"
 
 
 def _shown(dataset: DatasetState) -> str:

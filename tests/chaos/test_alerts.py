@@ -3,10 +3,12 @@
 import os
 import subprocess
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import httpx
+import psycopg
 import pytest
 
 from tests.integration.guides import RUNBOOKS, follow
@@ -167,7 +169,8 @@ def wait_until_upkeep_hangs(watched: Stack) -> None:
 
 
 def test_a_slot_that_holds_back_much_log_is_told(watched: Stack) -> None:
-    with watched.source() as forgotten:
+    # Its session doesn't live to the end of the block.
+    with closing(psycopg.connect(watched.endpoints["source_dsn"], autocommit=True)) as forgotten:
         forgotten.execute("BEGIN")
         forgotten.execute("INSERT INTO watched VALUES (1700)")
         row = forgotten.execute("SELECT pg_backend_pid()").fetchone()

@@ -47,10 +47,10 @@ class ChecksPart(LakePart):
         promises: dict[tuple[str, ...], float] = {}
         for name, run in found.items():
             if not run.error:
-                promises[name, "kept"] = run.asked - run.failed
+                promises[name, "kept"] = run.kept
                 promises[name, "broken"], promises[name, "not_asked"] = run.failed, run.not_asked
         meter.put_all("lakehouse_table_promises", promises)
-        meter.put_all("lakehouse_table_check_failed", {(name,): float(bool(run.error)) for name, run in found.items()})
+        meter.put_all("lakehouse_table_check_failed", {(name,): float(run.couldnt_ask) for name, run in found.items()})
 
 
 class VerificationPart(LakePart):

@@ -27,7 +27,7 @@ def router(console: Console) -> APIRouter:
     @routes.get("/quality")
     def page(request: Request, who: Viewer) -> Response:
         rows = {row.name: row for row in table_rows(console.house)}
-        runs = sorted(console.house.checks.values(), key=lambda run: (not run.error, -run.failed, run.table))
+        runs = sorted(console.house.checks.values(), key=lambda run: (not run.couldnt_ask, -run.failed, run.table))
         without = [row for row in rows.values() if row.view.promise is None]
         return console.page(request, who, "quality.html", runs=runs, rows=rows, without=without)
 

@@ -1,6 +1,7 @@
 """A table's contract, asked of its snapshots: what is found, what is asked again, and what is kept of it."""
 
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -172,6 +173,24 @@ def test_what_cannot_be_asked_is_told(spark: SparkSession) -> None:
     assert found["wrong"][0] is None
     assert "nope" in f"{found['wrong'][1]}"
     assert not run.success
+
+
+def test_a_file_that_is_lost_is_named_by_what_could_not_be_asked(spark: SparkSession) -> None:
+    topic = mirrored(spark, create(1, 1, "a"), create(2, 2, "b"))
+    for (path,) in spark.sql(f"SELECT file_path FROM lake.shop.{topic.table}.data_files").collect():
+        Path(path.removeprefix("file:")).unlink()
+    run = checked(topic)
+    found = {result.expectation.name: (result.success, result.error) for result, _ in run.results}
+    assert found["columns"] == (True, None)
+    asked_in_vain = {name: error for name, (success, error) in found.items() if success is None}
+    assert {"key", "name.enum", "some"} <= asked_in_vain.keys()
+    assert {error for error in asked_in_vain.values() if "parquet" not in f"{error}"} == set()
+    record = Record(spark)
+    record.add([run])
+    (row,) = spark.table(f"lake.lakehouse.{CHECK_RUNS}").where(f"run = '{run.id}'").collect()
+    assert (row.success, row.asked, row.failed, row.not_asked) == (
+        False, 11 - len(asked_in_vain), 0, len(asked_in_vain)
+    )  # fmt: skip
 
 
 def test_a_look_at_another_table_counts_once_it_had_time(spark: SparkSession) -> None:
