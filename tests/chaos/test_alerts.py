@@ -206,6 +206,8 @@ def test_a_catalog_that_hangs_leaves_lineage_behind(watched: Stack) -> None:
 
 
 def test_a_table_that_can_t_be_checked_is_told(watched: Stack) -> None:
+    watched.sql("CREATE TABLE IF NOT EXISTS doubtful (id int PRIMARY KEY)", "INSERT INTO doubtful VALUES (3)")
+    watched.assert_equal("doubtful")
     catalog = watched.catalog()
     table = catalog.load_table("shop.doubtful")
     for task in table.scan().plan_files():
