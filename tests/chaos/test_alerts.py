@@ -53,7 +53,7 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     with (running.folder / ".env").open("a", encoding="utf-8") as file:
         file.write(
             "ALERT_LATE_SECONDS=15\nALERT_SILENT_MINUTES=1\nCHECK_SECONDS=20\nMAX_SLOT_WAL_KEEP_SIZE=256MB\n"
-            "VERIFIER_PAUSE_SECONDS=5\n"
+            "VERIFIER_PAUSE_SECONDS=5\nSLOT_WAL_WARN_MIB=100\n"
         )
     (running.folder / "pipelines/specs/rotten.yaml").write_text(ROTTEN)
     (running.folder / "quality/contracts/doubtful.yaml").write_text(DOUBTFUL)
