@@ -7,6 +7,7 @@ import pytest
 
 from tests.integration.guides import RUNBOOKS, follow
 from tests.integration.stack import Stack, wait_until
+from tests.integration.unseen import looked_after, outcomes
 
 LIMIT_MIB, TOO_LARGE_MIB = 1, 5
 TEXT = "SELECT string_agg(md5(g::text || random()), '') FROM generate_series(1, {mib} * 32768) g"
@@ -72,7 +73,7 @@ def test_its_table_is_taken_in_again(stack: Stack) -> None:
     stack.sql("UPDATE scans SET scan = left(scan, 1000)", "UPDATE images SET image = left(image, 1000)")
     stack.lakehouse("capture", "include", "scans", "--column", "scan")
     follow(stack, PAGE, f"{HERE}::test_its_table_is_taken_in_again", TABLE="images")
-    wait_until(lambda: not stack.report()["capture"]["changed_without_events"])
+    wait_until(lambda: looked_after(outcomes(stack, ("scans", "images")), ("scans", "images")))
     stack.assert_equal("scans", "images", "notes")
 
 

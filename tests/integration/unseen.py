@@ -153,10 +153,11 @@ def change(
         for _, changes in silent.values():
             for statement in changes:
                 session.execute(statement.encode())
-    wait_until(lambda: _looked_after(outcomes(stack, names), names))
+    wait_until(lambda: looked_after(outcomes(stack, names), names))
     assert outcomes(stack, names) == {name: {"the lake equals its source"} for name in names}
     stack.assert_equal(*names)
 
 
-def _looked_after(found: Mapping[str, set[str | None]], names: Iterable[str]) -> bool:
+def looked_after(found: Mapping[str, set[str | None]], names: Iterable[str]) -> bool:
+    """Whether each of these tables was read again, and nothing of them waits for it."""
     return found.keys() == set(names) and not any(None in each for each in found.values())
