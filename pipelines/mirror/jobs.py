@@ -50,7 +50,8 @@ class TableJobs:
             failed = outcome.plan_failed
         with self._alone(batch, topic, planned) as records:
             profile = profile_records(records).get(topic, TopicProfile(topic))
-            if profile.rows:
+            # What it was held for before this process may lie before a batch that has nothing of it.
+            if profile.rows or mirror.lacks(planned):
                 return replace(self.looked_at(records, profile, planned, number, False), plan_failed=failed)
         mirror.pass_over(planned)
         return TopicOutcome(topic, plan_failed=failed)

@@ -54,8 +54,7 @@ class TableMirror:
         key_changes = KeyChanges(topic, self._ledger, rules.policy, self._protected)
         self._due = DueBatches(topic, self._ledger, key_changes, rules.limits)
         self._commits = Commits(topic, rules, letters, waiting, self._ledger, self._protected)
-        # The topic's, as it was when the batch began.
-        self._resync: Resync | None = None
+        self._resync: Resync | None = None  # The topic's, as it was when the batch began.
         self._description = Description(rules.contract)
         self._stale = False  # Something else than the ledger may have committed to the table: upkeep, or a MERGE.
 
@@ -104,6 +103,10 @@ class TableMirror:
         if not missing or not self._topic.fits(missing, offset_count(planned)) or self._topic.lost(missing):
             return planned
         return {partition: (missing.get(partition, span)[0], span[1]) for partition, span in planned.items()}
+
+    def lacks(self, planned: Ranges) -> bool:
+        """Return whether offsets that come before ``planned`` haven't been read, of a table that was looked at."""
+        return bool(self._ledger.reached.skipped(planned))
 
     def pass_over(self, planned: Ranges) -> None:
         """Note that a batch held no record of the topic, only offsets without one."""

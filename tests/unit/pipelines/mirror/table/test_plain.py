@@ -147,6 +147,22 @@ def test_a_new_process_needs_no_look(spark: SparkSession) -> None:
     topic.assert_ledger_is_whole()
 
 
+def at_its_end(topic: Topic) -> Ranges:
+    """What a batch that has nothing of the topic says of it."""
+    return {partition: (end, end) for partition, end in enumerate(topic.offsets)}
+
+
+def test_a_new_process_knows_what_was_left_unread_before_it(spark: SparkSession) -> None:
+    topic, _ = begun(spark)
+    mirror, _ = opened(topic)
+    assert not mirror.lacks(at_its_end(topic))
+    # Of a table that the process before held, for instance.
+    topic.batch([poison(b"x")])
+    mirror, _ = opened(topic)
+    assert mirror.lacks(at_its_end(topic))
+    assert not mirror.lacks(everything(topic))
+
+
 def test_nor_does_a_table_that_is_not_there(spark: SparkSession) -> None:
     topic = Topic(spark)
     topic.schema_log.add(0, ID, NAME, DOC)
