@@ -24,6 +24,21 @@ class Page:
     started_at: datetime
     document: dict[str, Any]
 
+    def result(self) -> Any:
+        """Return the run as the package's own result, which has its name as ``run_id``.
+
+        Not all that the package shows is escaped: none of the texts in it could be markup.
+        """
+        great_expectations()
+        from great_expectations.core.expectation_validation_result import expectationSuiteValidationResultSchema
+        from great_expectations.core.run_identifier import RunIdentifier
+
+        logging.getLogger("great_expectations").setLevel(logging.ERROR)
+        result = expectationSuiteValidationResultSchema.load(inert({**self.document, "suite_name": self.table}))
+        # A name of digits alone would be taken for a time.
+        result.meta["run_id"] = RunIdentifier(run_name=f"snapshot-{self.snapshot_id}", run_time=self.started_at)
+        return result
+
 
 def build(folder: Path, pages: Iterable[Page]) -> Path:
     """Write the site into ``folder``, which is replaced once it is whole, and give its first page. OSError."""
@@ -37,8 +52,6 @@ def build(folder: Path, pages: Iterable[Page]) -> Path:
 
 def _build(scratch: Path, pages: Iterable[Page]) -> None:
     gx = great_expectations()
-    from great_expectations.core.expectation_validation_result import expectationSuiteValidationResultSchema
-    from great_expectations.core.run_identifier import RunIdentifier
     from great_expectations.data_context.types.resource_identifiers import (
         ExpectationSuiteIdentifier,
         ValidationResultIdentifier,
@@ -47,14 +60,9 @@ def _build(scratch: Path, pages: Iterable[Page]) -> None:
     logging.getLogger("great_expectations").setLevel(logging.ERROR)
     context = silent(gx.get_context(mode="file", project_root_dir=scratch))
     for page in pages:
-        # A name of digits alone would be taken for a time.
-        run = RunIdentifier(run_name=f"snapshot-{page.snapshot_id}", run_time=page.started_at)
-        # Not all that it shows is escaped by the package: it is given no text that could be markup.
-        table = inert(page.table)
-        result = expectationSuiteValidationResultSchema.load(inert({**page.document, "suite_name": page.table}))
-        result.meta["run_id"] = run
+        table, result = inert(page.table), page.result()
         suite = ExpectationSuiteIdentifier(name=table)
-        context.validation_results_store.set(ValidationResultIdentifier(suite, run, table), result)
+        context.validation_results_store.set(ValidationResultIdentifier(suite, result.meta["run_id"], table), result)
     context.build_data_docs()
     _escape(scratch / SITE)
 

@@ -49,7 +49,7 @@ def document() -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def rendered() -> str:
-    return page.render(f"shop.{EVIL}", 7, AT, json.loads(json.dumps(document())))
+    return page.render(Page(f"shop.{EVIL}", 7, AT, json.loads(json.dumps(document()))))
 
 
 def test_it_runs_nothing_and_asks_nobody(rendered: str) -> None:
