@@ -1,7 +1,5 @@
 """Real faults fire the alerts that are about them, and one cause is told once."""
 
-import os
-import subprocess
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -11,6 +9,7 @@ import httpx
 import psycopg
 import pytest
 
+from tests.chaos.small_disk import ROOT, mount, unmount
 from tests.integration.guides import RUNBOOKS, follow
 from tests.integration.stack import Stack, wait_until
 
@@ -225,14 +224,14 @@ def test_a_console_that_hangs_is_told(watched: Stack) -> None:
     wait_until(lambda: "NoMetrics" not in told(watched))
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small disk needs root")
+@ROOT
 def test_a_disk_that_fills_is_told(watched: Stack) -> None:
     state = watched.folder / ".lakehouse/data/console"
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=20m", "tmpfs", str(state)], check=True)
+    mount(state, 20)
     try:
         (state / "filler").write_bytes(bytes(19 * 2**20))
         wait_until(lambda: "DiskFills" in told(watched), 900)
         (state / "filler").unlink()
         wait_until(lambda: "DiskFills" not in told(watched), 900)
     finally:
-        subprocess.run(["umount", "--lazy", str(state)], check=True)
+        unmount(state, lazily=True)

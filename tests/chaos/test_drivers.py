@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.chaos.small_disk import ROOT, mount, unmount
 from tests.chaos.test_resync import held
 from tests.integration.guides import RUNBOOKS, follow
 from tests.integration.lease import Candidate
@@ -134,13 +135,10 @@ def _postdate(stack: Stack, name: str, seconds: int) -> None:
     catalog.register_table(identifier, location)
 
 
-ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small disk needs root")
-
-
 @ROOT
 def test_the_mirrors_disk_is_full_for_a_while(stack: Stack) -> None:
     state = stack.folder / ".lakehouse/data/mirror"
-    _mount(state, 4)
+    mount(state, 4)
     try:
         with stack.workload():
             stack.make("kill", "s=mirror")
@@ -148,7 +146,7 @@ def test_the_mirrors_disk_is_full_for_a_while(stack: Stack) -> None:
             stack.assert_equal()
     finally:
         # Lazily: the mirror still works there, until it starts again on what is below.
-        subprocess.run(["umount", "--lazy", str(state)], check=True)
+        unmount(state, lazily=True)
     stack.make("kill", "s=mirror")
     stack.assert_equal()
 
@@ -160,7 +158,7 @@ def test_the_object_stores_disk_is_full_for_a_while(stack: Stack) -> None:
     stack.make("down")
     kept = state.rename(state.with_name("kept"))
     state.mkdir()
-    _mount(state, used // 2**20 + 64)
+    mount(state, used // 2**20 + 64)
     try:
         shutil.copytree(kept, state, dirs_exist_ok=True)
         stack.up()
@@ -173,15 +171,11 @@ def test_the_object_stores_disk_is_full_for_a_while(stack: Stack) -> None:
         stack.make("down")
         shutil.rmtree(kept)
         shutil.copytree(state, kept)
-        subprocess.run(["umount", str(state)], check=True)
+        unmount(state)
         state.rmdir()
         kept.rename(state)
         stack.up()
     stack.assert_equal()
-
-
-def _mount(folder: Path, mib: int) -> None:
-    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={mib}m", "tmpfs", str(folder)], check=True)
 
 
 def _fill_for_a_while(stack: Stack, folder: Path, complaint: str) -> None:

@@ -3,12 +3,12 @@
 import re
 import socket
 from collections.abc import Iterator
-from typing import Any
 
 import httpx
 import psutil
 import pytest
 
+from tests.chaos.test_resync import capture, held
 from tests.integration.guides import RUNBOOKS, follow
 from tests.integration.stack import Stack, free_ports, wait_until
 from tests.integration.unseen import outcomes
@@ -31,16 +31,8 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         running.make("down")
 
 
-def capture(stack: Stack) -> Any:
-    return stack.report()["capture"]
-
-
 def do(stack: Stack, page: str, test: str, **names: str) -> str:
     return follow(stack, RUNBOOKS / f"{page}.md", f"{HERE}::{test}", **names)
-
-
-def held(stack: Stack) -> dict[str, str]:
-    return dict(stack.lakehouse("table", "list")["held"])
 
 
 def lag(stack: Stack, table: str) -> int:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.guides import RUNBOOKS, follow
-from tests.integration.stack import CHECKOUT, Stack
+from tests.integration.stack import CHECKOUT, Stack, with_shop
 
 pytestmark = pytest.mark.process
 
@@ -65,13 +65,8 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         pom.write_text(pom.read_text().replace(f"<version>{now}</version>", f"<version>{earlier}</version>"))
     parts = sorted({part for _, _, parts in EARLIER.values() for part in parts})
     running.bash(f"python3 -m infra.toolchain pin && python3 -m infra.toolchain install {' '.join(parts)}")
-    try:
-        running.up()
-        running.run_shop("load", "--scale", "0.02")
-        running.assert_equal()
+    with with_shop(running):
         yield running
-    finally:
-        running.make("down")
 
 
 @pytest.mark.parametrize("component", EARLIER)

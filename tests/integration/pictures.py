@@ -59,7 +59,8 @@ class Shown(Stack):
         self.produce("orders", *BROKEN)
         ends = time.monotonic() + MINUTES * 60
         # Whoever asks for a check of a table that isn't there yet is told so, until it is checked again.
-        wait_until(lambda: all(name in str(self.lakehouse("table", "list")) for name in load_specs().derived))
+        derived = {f"lake.{name}" for name in load_specs().derived}
+        wait_until(lambda: derived <= {each["table"] for each in self.lakehouse("table", "list")["tables"]})
         self.own("check", ok=(0, 1))
         wait_until(lambda: time.monotonic() > ends, MINUTES * 60 + WAIT_SECONDS)
 

@@ -599,13 +599,20 @@ def loaded(folder: Path, *overlays: str) -> Iterator[Stack]:
     """A stack of the process runner with a small shop in it, which the lake equals; down after the block."""
     running = Stack(folder, "process", *overlays)
     running.prepare()
-    try:
-        running.up()
-        running.run_shop("load", "--scale", "0.02")
-        running.assert_equal()
+    with with_shop(running):
         yield running
+
+
+@contextmanager
+def with_shop(prepared: Stack) -> Iterator[None]:
+    """Have a stack that is prepared up, with a small shop in it, which the lake equals; down after the block."""
+    try:
+        prepared.up()
+        prepared.run_shop("load", "--scale", "0.02")
+        prepared.assert_equal()
+        yield
     finally:
-        running.make("down")
+        prepared.make("down")
 
 
 def wait_until(condition: Callable[[], bool], seconds: float = WAIT_SECONDS) -> None:
