@@ -10,6 +10,7 @@ from pipelines.sources.base.capture import ConnectorOptions, LargeRow, LeftOut, 
 from pipelines.sources.base.database import SourceAddress
 from pipelines.sources.postgres import large_rows
 from pipelines.sources.postgres.capture import (
+    GIVE_WAY,
     HEARTBEAT_TABLE,
     ROLE,
     SLOT,
@@ -61,8 +62,10 @@ class PostgresAdministrator:
     def keep_ready(self) -> Readiness:
         """Mend what the event trigger couldn't have seen, and return what of the source there is to act upon."""
         with connect(self.address) as connection:
-            connection.execute("SET lock_timeout = '2s'")
-            row = connection.execute("SELECT lakehouse.prepare_tables(), lakehouse.log_schemas()").fetchone()
+            connection.execute(GIVE_WAY)
+            # Two transactions: each holds what the other doesn't need.
+            row = connection.execute("SELECT lakehouse.prepare_tables()").fetchone()
+            connection.execute("SELECT lakehouse.log_schemas()")
             return Readiness(row[0] if row else 0, self._left_out(connection), open_rereads(connection))
 
     @translated()

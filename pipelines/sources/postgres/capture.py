@@ -18,6 +18,19 @@ SCHEMA_CHANGES = f"{OWN_SCHEMA}.schema_changes"
 EXCLUSIONS = f"{OWN_SCHEMA}.exclusions"
 UNREAD_TABLES = (f"{OWN_SCHEMA}.seen", f"{OWN_SCHEMA}.rereads", EXCLUSIONS)
 
+# For a session that changes what others use.
+GIVE_WAY = """\
+-- Waiting for a lock holds up everyone who comes after: rather give up and be tried again. And of those who wait in a
+-- circle, PostgreSQL ends the one that looks first, after a second. Capture looks at once, and gives up sooner.
+SET lock_timeout = '900ms';
+DO $lakehouse$
+BEGIN
+  SET deadlock_timeout = '10ms';
+EXCEPTION WHEN insufficient_privilege THEN
+  NULL;
+END
+$lakehouse$;"""
+
 # Not a captured table: what the connector says of its snapshots.
 NOTIFICATIONS = f"{OWN_SCHEMA}.notifications"
 
@@ -56,6 +69,7 @@ def prepare_sql(schemas: Iterable[str], *, password: str, owner: str) -> str:
     """
     captured = _with_own(schemas)
     values = {
+        "give_way": GIVE_WAY,
         "role": quote(ROLE),
         "role_literal": literal(ROLE),
         "owner": quote(owner),

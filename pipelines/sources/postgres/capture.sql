@@ -9,8 +9,7 @@
 -- without a primary key REPLICA IDENTITY FULL *before* it is published: PostgreSQL refuses updates and deletes of a
 -- published table that has no replica identity.
 
--- Waiting for a lock holds up everyone who comes after: rather give up and be tried again.
-SET lock_timeout = '5s';
+${give_way}
 SET client_min_messages = warning;
 
 BEGIN;
@@ -94,17 +93,29 @@ CREATE TABLE IF NOT EXISTS lakehouse.schema_changes (
   reread boolean NOT NULL
 );
 ALTER TABLE lakehouse.schema_changes DROP COLUMN IF EXISTS filenode;
+CREATE INDEX IF NOT EXISTS schema_changes_by_relation ON lakehouse.schema_changes (relation, id);
 
 -- What else of each table was seen last that tells whether rows may read differently: its row of pg_class, the files of
 -- its partitions, what its columns' types hold (an enum's labels, a composite's attributes). `rewritten`: within a
--- statement, that it has computed rows anew.
+-- statement, that it has computed rows anew. The newest row of a table counts: a row that is updated would be waited for
+-- by whoever changes what it is about.
 CREATE TABLE IF NOT EXISTS lakehouse.seen (
-  relation bigint PRIMARY KEY,
+  id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  relation bigint NOT NULL,
   catalog_row text NOT NULL,
   storage jsonb NOT NULL,
   contents jsonb NOT NULL,
   rewritten boolean NOT NULL DEFAULT false
 );
+DO $lakehouse$
+BEGIN
+  -- An earlier release had one row of each table.
+  IF NOT EXISTS (SELECT FROM pg_attribute WHERE attrelid = 'lakehouse.seen'::regclass AND attname = 'id') THEN
+    ALTER TABLE lakehouse.seen DROP CONSTRAINT seen_pkey, ADD id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY;
+  END IF;
+END
+$lakehouse$;
+CREATE INDEX IF NOT EXISTS seen_by_relation ON lakehouse.seen (relation, id);
 
 -- Tables whose rows changed, or may have, without events. `how`: `rows`, the connector was asked to read them again;
 -- `table`, rows may be gone as well, or have no key, so that a resync is needed; `verify`, nobody knows.
@@ -215,25 +226,44 @@ CROSS JOIN LATERAL (
 ) hidden
 WHERE p.pubname = ${publication_literal};
 
--- Makes every table of the captured schemas safe to publish and readable, and says how many it changed. What is so already
--- is left alone, since a grant that changes nothing still changes the table in the catalog. The event trigger
--- leaves its own statements alone.
-CREATE OR REPLACE FUNCTION lakehouse.prepare_tables() RETURNS integer
+-- The tables that this transaction has locked so that nobody else changes them, with those of their indexes and partitions.
+CREATE OR REPLACE FUNCTION lakehouse.changed_here() RETURNS oid[]
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $function$
+  SELECT ARRAY(
+    SELECT DISTINCT named.relation
+    FROM pg_locks l LEFT JOIN pg_index i ON i.indexrelid = l.relation
+    CROSS JOIN LATERAL (VALUES (l.relation), (i.indrelid), (pg_partition_root(l.relation)::oid)) AS named(relation)
+    WHERE l.pid = pg_backend_pid() AND l.locktype = 'relation' AND l.granted AND named.relation IS NOT NULL
+      AND l.mode IN ('ShareUpdateExclusiveLock', 'ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock'))
+$function$;
+
+-- Makes every table of the captured schemas, or only those, safe to publish and readable, and says how many it changed.
+-- What is so already is left alone, since a grant that changes nothing still changes the table in the catalog. A table
+-- that stays locked is left for the next time. The event trigger leaves its own statements alone.
+DROP FUNCTION IF EXISTS lakehouse.prepare_tables();
+CREATE OR REPLACE FUNCTION lakehouse.prepare_tables(only_these oid[] DEFAULT NULL) RETURNS integer
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lakehouse.preparing = 'yes' AS $function$
 DECLARE
   found record;
   changed integer := 0;
 BEGIN
-  FOR found IN SELECT * FROM lakehouse.unprepared u WHERE u.without_identity OR u.unreadable LOOP
-    IF found.unreadable THEN
-      EXECUTE format('GRANT SELECT ON TABLE %I.%I TO %I', found.schema_name, found.table_name, ${role_literal});
-    END IF;
-    IF found.without_identity THEN
-      EXECUTE format('ALTER TABLE %I.%I REPLICA IDENTITY %s', found.schema_name, found.table_name, found.identity);
-    END IF;
-    changed := changed + 1;
+  FOR found IN
+    SELECT * FROM lakehouse.unprepared u
+    WHERE (u.without_identity OR u.unreadable) AND (only_these IS NULL OR u.relation = ANY (only_these))
+  LOOP
+    BEGIN
+      IF found.unreadable THEN
+        EXECUTE format('GRANT SELECT ON TABLE %I.%I TO %I', found.schema_name, found.table_name, ${role_literal});
+      END IF;
+      IF found.without_identity THEN
+        EXECUTE format('ALTER TABLE %I.%I REPLICA IDENTITY %s', found.schema_name, found.table_name, found.identity);
+      END IF;
+      changed := changed + 1;
+    EXCEPTION WHEN lock_not_available THEN
+      NULL;
+    END;
   END LOOP;
   RETURN changed;
 END
 $function$;
-REVOKE ALL ON FUNCTION lakehouse.prepare_tables() FROM PUBLIC;
+REVOKE ALL ON FUNCTION lakehouse.prepare_tables(oid[]) FROM PUBLIC;

@@ -65,8 +65,7 @@ BEGIN
 END
 $function$;
 
--- The captured tables as they are now. Partitions are told by their partitioned table. An excluded column counts as
--- generated: neither is in any event.
+DROP VIEW IF EXISTS lakehouse.compared;
 DROP VIEW IF EXISTS lakehouse.current_schemas;
 -- The columns of a table's primary key, as JSON. Or `null`, where that key, or without one the index that the connector
 -- takes for it (the first unique one by name), doesn't tell rows apart: then whole rows do.
@@ -81,6 +80,20 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $function$
     ORDER BY i.indisprimary DESC, x.relname LIMIT 1
   ), '[]')
 $function$;
+
+-- The partitions of a table that hold rows. Unlike pg_partition_tree it locks none of them.
+CREATE OR REPLACE FUNCTION lakehouse.leaves(relation oid) RETURNS SETOF oid
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $function$
+  WITH RECURSIVE tree AS (
+    SELECT i.inhrelid FROM pg_inherits i WHERE i.inhparent = relation AND NOT i.inhdetachpending
+    UNION ALL SELECT i.inhrelid FROM tree t JOIN pg_inherits i ON i.inhparent = t.inhrelid AND NOT i.inhdetachpending
+  )
+  SELECT c.oid FROM tree t JOIN pg_class c ON c.oid = t.inhrelid WHERE c.relkind <> 'p'
+$function$;
+
+-- The captured tables as they are now. Partitions are told by their partitioned table. An excluded column counts as
+-- generated: neither is in any event. Looking at them takes no lock that a change of a table would conflict with: a
+-- default is printed without its table, which only a generated column's expression needs.
 CREATE VIEW lakehouse.current_schemas AS
 SELECT c.oid::bigint AS relation, n.nspname::text AS schema_name, c.relname::text AS table_name,
        lakehouse.key_of(c.oid) AS key_columns,
@@ -90,7 +103,7 @@ SELECT c.oid::bigint AS relation, n.nspname::text AS schema_name, c.relname::tex
           'generated', a.attgenerated <> '' OR EXISTS (
             SELECT FROM lakehouse.exclusions e
             WHERE (e.schema_name, e.table_name, e.column_name) = (n.nspname, c.relname, a.attname)),
-          'default', pg_get_expr(d.adbin, d.adrelid),
+          'default', CASE WHEN a.attgenerated = '' THEN pg_get_expr(d.adbin, 0) END,
           'missing', CASE WHEN a.atthasmissing THEN (a.attmissingval::text::text[])[1]
                           WHEN c.relkind = 'p' THEN leaves.missing END
         ) || CASE WHEN b.base IS NULL THEN '{}' ELSE jsonb_build_object('base', b.base) END ORDER BY a.attnum), '[]')
@@ -100,17 +113,16 @@ SELECT c.oid::bigint AS relation, n.nspname::text AS schema_name, c.relname::tex
         CROSS JOIN LATERAL (
           -- A partitioned table has no rows, and so nothing that older ones show: its partitions do, all the same.
           SELECT min((l.attmissingval::text::text[])[1]) AS missing
-          FROM pg_partition_tree(CASE WHEN c.relkind = 'p' THEN c.oid END) p
-          JOIN pg_attribute l ON l.attrelid = p.relid AND l.attname = a.attname
-          WHERE p.isleaf
+          FROM lakehouse.leaves(CASE WHEN c.relkind = 'p' THEN c.oid END) p(leaf)
+          JOIN pg_attribute l ON l.attrelid = p.leaf AND l.attname = a.attname
           HAVING bool_and(l.atthasmissing) AND count(DISTINCT (l.attmissingval::text::text[])[1]) = 1
           UNION ALL SELECT NULL LIMIT 1
         ) leaves
         WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped)::text AS columns,
        c.xmin::text AS catalog_row,
        CASE c.relkind
-         WHEN 'p' THEN (SELECT coalesce(jsonb_object_agg(p.relid::oid, pg_relation_filenode(p.relid)), '{}')
-                        FROM pg_partition_tree(c.oid) p WHERE p.isleaf AND p.relid <> c.oid)
+         WHEN 'p' THEN (SELECT coalesce(jsonb_object_agg(p.leaf, pg_relation_filenode(p.leaf)), '{}')
+                        FROM lakehouse.leaves(c.oid) p(leaf))
          ELSE jsonb_build_object(c.oid, pg_relation_filenode(c.oid))
        END AS storage,
        (SELECT coalesce(jsonb_object_agg(a.attnum, lakehouse.type_contents(a.atttypid)), '{}') FROM pg_attribute a
@@ -121,6 +133,24 @@ JOIN pg_namespace n ON n.oid = pn.pnnspid AND n.nspname <> 'lakehouse'
 JOIN pg_class c ON c.relnamespace = n.oid AND c.relkind IN ('r', 'p') AND c.relpersistence = 'p' AND NOT c.relispartition
 WHERE p.pubname = ${publication_literal} AND NOT EXISTS (
   SELECT FROM lakehouse.exclusions e WHERE (e.schema_name, e.table_name, e.column_name) = (n.nspname, c.relname, ''));
+
+-- The captured tables as they are now beside what was written down of them last, of one moment.
+CREATE VIEW lakehouse.compared AS
+SELECT c.*, s.relation IS NOT NULL AS logged, s.schema_name AS schema_was, s.table_name AS table_was,
+       s.columns AS columns_were, k.relation IS NOT NULL AS seen, k.rewritten, k.storage AS storage_was,
+       k.contents AS contents_were, (k.catalog_row, k.storage) IS DISTINCT FROM (c.catalog_row, c.storage) AS touched,
+       same.columns AS same,
+       same.columns AND k.rewritten IS FALSE
+         AND (k.catalog_row, k.storage, k.contents) IS NOT DISTINCT FROM (c.catalog_row, c.storage, c.contents) AS settled
+FROM lakehouse.current_schemas c
+LEFT JOIN LATERAL (
+  SELECT * FROM lakehouse.schema_changes l WHERE l.relation = c.relation ORDER BY l.id DESC LIMIT 1
+) s ON true
+LEFT JOIN LATERAL (SELECT * FROM lakehouse.seen l WHERE l.relation = c.relation ORDER BY l.id DESC LIMIT 1) k ON true
+CROSS JOIN LATERAL (
+  SELECT (s.columns, s.key_columns, s.schema_name, s.table_name)
+    IS NOT DISTINCT FROM (c.columns, c.key_columns, c.schema_name, c.table_name) AS columns
+) same;
 
 -- A table as a signal names it: by its name, which Debezium also finds in the source where it hasn't met the table yet;
 -- only where that isn't a regular expression of itself, by one that is.
@@ -139,7 +169,19 @@ LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $function$
 $function$;
 REVOKE ALL ON FUNCTION lakehouse.ask_for_rows(text, text) FROM PUBLIC;
 
--- Whether any of these tables has a row.
+-- Keeps a table from being changed until the transaction ends, unless it is being changed now; whether it does.
+CREATE OR REPLACE FUNCTION lakehouse.holds_still(relation regclass) RETURNS boolean
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $function$
+BEGIN
+  EXECUTE format('LOCK TABLE %s IN ACCESS SHARE MODE NOWAIT', relation);
+  RETURN true;
+EXCEPTION WHEN lock_not_available OR undefined_table THEN
+  RETURN false;
+END
+$function$;
+REVOKE ALL ON FUNCTION lakehouse.holds_still(regclass) FROM PUBLIC;
+
+-- Whether any of these tables has a row. It waits for nobody: one that somebody is changing may have some.
 CREATE OR REPLACE FUNCTION lakehouse.has_rows(relations oid[]) RETURNS boolean
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $function$
 DECLARE
@@ -147,7 +189,11 @@ DECLARE
   found boolean := false;
 BEGIN
   FOREACH relation IN ARRAY coalesce(relations, '{}') LOOP
-    EXECUTE format('SELECT EXISTS (SELECT FROM %s)', relation) INTO found;
+    CONTINUE WHEN NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = relation);
+    found := NOT lakehouse.holds_still(relation);
+    IF NOT found THEN
+      EXECUTE format('SELECT EXISTS (SELECT FROM %s)', relation) INTO found;
+    END IF;
     EXIT WHEN found;
   END LOOP;
   RETURN found;
@@ -201,6 +247,10 @@ $function$;
 -- event tells them, they are asked for. `how`: `prepare`, capture begins, and copies tables that are new to it by
 -- itself; `look`, a look from time to time, which finds what no trigger saw; `ddl`, a statement has just been run, which
 -- has `made` tables, so that all their rows are in events, and `touched` tables.
+--
+-- It waits for no other session, so that two changes that don't conflict by themselves don't by being written down: what
+-- is written is new rows alone, and a look leaves a table that is being changed to whoever changes it, and to the next
+-- look. A look may therefore keep tables from being changed, which is for its own time.
 DROP FUNCTION IF EXISTS lakehouse.log_schemas();
 DROP FUNCTION IF EXISTS lakehouse.log_schemas(boolean);
 CREATE OR REPLACE FUNCTION lakehouse.log_schemas(how text DEFAULT 'look', made oid[] DEFAULT '{}', touched oid[] DEFAULT '{}')
@@ -211,11 +261,9 @@ SET intervalstyle = 'postgres' AS $function$
 DECLARE
   -- The text of the statement, if it is one: a function's or a block's own text says nothing of what it runs.
   plain boolean := how = 'ddl' AND current_query() ~* '^\s*alter\s+table\M' AND current_query() !~* '\musing\M';
-  now_is record;
+  still bigint[];
+  t record;
   was record;
-  knew record;
-  same boolean;
-  rewritten boolean;
   moved boolean;
   back boolean;
   gone_parts oid[];
@@ -225,37 +273,36 @@ DECLARE
   keyed boolean;
   changed integer := 0;
 BEGIN
-  FOR now_is IN SELECT * FROM lakehouse.current_schemas LOOP
-    SELECT * INTO was FROM lakehouse.schema_changes s WHERE s.relation = now_is.relation ORDER BY s.id DESC LIMIT 1;
-    SELECT * INTO knew FROM lakehouse.seen s WHERE s.relation = now_is.relation;
-    same := was.relation IS NOT NULL AND was.columns = now_is.columns AND was.key_columns = now_is.key_columns
-      AND was.schema_name = now_is.schema_name AND was.table_name = now_is.table_name;
-    CONTINUE WHEN same AND NOT knew.rewritten
-      AND (knew.catalog_row, knew.storage, knew.contents) = (now_is.catalog_row, now_is.storage, now_is.contents);
-
-    rewritten := knew.relation IS NULL OR EXISTS (
-      SELECT FROM jsonb_each(knew.storage) o JOIN jsonb_each(now_is.storage) n USING (key) WHERE o.value <> n.value);
-    moved := (was.schema_name, was.table_name) IS DISTINCT FROM (now_is.schema_name, now_is.table_name);
-    back := was.relation IS NOT NULL AND was.columns = '[]';
-    keyed := now_is.key_columns NOT IN ('[]', 'null');
-    SELECT array_agg(o.key::oid) INTO gone_parts FROM jsonb_object_keys(knew.storage) o(key)
-      WHERE NOT now_is.storage ? o.key;
-    SELECT array_agg(n.key::oid) INTO new_parts FROM jsonb_object_keys(now_is.storage) n(key)
-      WHERE NOT knew.storage ? n.key AND n.key::oid <> ALL (made);
+  IF how = 'look' THEN
+    -- As many at a time as fit into any server's table of locks.
+    SELECT array_agg(c.relation) INTO still FROM (
+      SELECT d.relation FROM lakehouse.compared d WHERE NOT d.settled LIMIT 1000
+    ) c WHERE lakehouse.holds_still(c.relation::oid::regclass);
+  END IF;
+  FOR t IN SELECT * FROM lakehouse.compared c WHERE NOT c.settled AND (how <> 'look' OR c.relation = ANY (still)) LOOP
+    moved := NOT t.logged OR (t.schema_was, t.table_was) <> (t.schema_name, t.table_name);
+    back := t.logged AND t.columns_were = '[]';
+    keyed := t.key_columns NOT IN ('[]', 'null');
+    SELECT array_agg(o.key::oid) INTO gone_parts FROM jsonb_object_keys(t.storage_was) o(key)
+      WHERE NOT t.storage ? o.key;
+    SELECT array_agg(n.key::oid) INTO new_parts FROM jsonb_object_keys(t.storage) n(key)
+      WHERE NOT t.storage_was ? n.key AND n.key::oid <> ALL (made);
     why := '{}';
     ask := NULL;
-    IF how <> 'prepare' OR was.relation IS NOT NULL THEN
+    IF how <> 'prepare' OR t.logged THEN
       IF moved OR back THEN
-        IF now_is.relation::oid <> ALL (made) AND lakehouse.has_rows(ARRAY[now_is.relation::oid]) THEN
+        IF t.relation::oid <> ALL (made) AND lakehouse.has_rows(ARRAY[t.relation::oid]) THEN
           why := why || CASE WHEN back THEN 'it is captured again' ELSE 'it has come with its rows' END;
         END IF;
-      ELSIF lakehouse.new_values(was.columns::jsonb, now_is.columns::jsonb, rewritten) THEN
+      ELSIF lakehouse.new_values(t.columns_were::jsonb, t.columns::jsonb, NOT t.seen OR EXISTS (
+        SELECT FROM jsonb_each(t.storage_was) o JOIN jsonb_each(t.storage) n USING (key) WHERE o.value <> n.value
+      )) THEN
         why := why || 'its columns were changed'::text;
-      ELSIF knew.rewritten AND NOT (plain AND NOT same) THEN
+      ELSIF t.rewritten AND NOT (plain AND NOT t.same) THEN
         why := why || 'its rows were computed anew'::text;
       END IF;
       IF EXISTS (
-        SELECT FROM jsonb_each(knew.contents) o JOIN jsonb_each(now_is.contents) n USING (key),
+        SELECT FROM jsonb_each(t.contents_were) o JOIN jsonb_each(t.contents) n USING (key),
           jsonb_each(o.value) p JOIN jsonb_each(n.value) q USING (key) WHERE p.value <> q.value
       ) THEN
         why := why || 'a type of its columns was changed'::text;
@@ -272,47 +319,53 @@ BEGIN
         why := why || 'a partition is gone'::text;
         ask := 'table';
       END IF;
-      IF ask IS NULL AND same AND now_is.relation::oid <> ALL (touched)
-        AND (knew.catalog_row, knew.storage) <> (now_is.catalog_row, now_is.storage) THEN
+      IF ask IS NULL AND t.same AND t.seen AND t.touched AND t.relation::oid <> ALL (touched) THEN
         why := ARRAY['its entry in the catalog, or its files, changed for no known reason'];
         ask := 'verify';
       END IF;
     END IF;
 
-    IF moved AND NOT back AND was.relation IS NOT NULL THEN
+    IF moved AND NOT back AND t.logged THEN
       -- The name is free: another table may take it.
       INSERT INTO lakehouse.schema_changes (lsn, relation, schema_name, table_name, key_columns, columns, reread)
-      VALUES ((pg_current_wal_insert_lsn() - '0/0')::bigint, was.relation, was.schema_name, was.table_name, '[]', '[]', false);
+      VALUES ((pg_current_wal_insert_lsn() - '0/0')::bigint, t.relation, t.schema_was, t.table_was, '[]', '[]', false);
     END IF;
-    IF NOT same OR (ask <> 'verify' AND NOT keyed) THEN
+    IF NOT t.same OR (ask <> 'verify' AND NOT keyed) THEN
       INSERT INTO lakehouse.schema_changes (lsn, relation, schema_name, table_name, key_columns, columns, reread)
-      VALUES ((pg_current_wal_insert_lsn() - '0/0')::bigint, now_is.relation, now_is.schema_name, now_is.table_name,
-              now_is.key_columns, now_is.columns, coalesce(ask <> 'verify', false));
+      VALUES ((pg_current_wal_insert_lsn() - '0/0')::bigint, t.relation, t.schema_name, t.table_name,
+              t.key_columns, t.columns, coalesce(ask <> 'verify', false));
       changed := changed + 1;
     END IF;
     IF ask = 'rows' THEN
-      PERFORM lakehouse.ask_for_rows(now_is.schema_name, now_is.table_name);
+      PERFORM lakehouse.ask_for_rows(t.schema_name, t.table_name);
     END IF;
     IF ask IS NOT NULL AND NOT (ask = 'verify' AND EXISTS (
-      SELECT FROM lakehouse.rereads r WHERE r.relation = now_is.relation AND r.done_at IS NULL
+      SELECT FROM lakehouse.rereads r WHERE r.relation = t.relation AND r.done_at IS NULL
     )) THEN
       INSERT INTO lakehouse.rereads (relation, schema_name, table_name, how, why)
-      VALUES (now_is.relation, now_is.schema_name, now_is.table_name, ask, array_to_string(why, '; '));
+      VALUES (t.relation, t.schema_name, t.table_name, ask, array_to_string(why, '; '));
     END IF;
-    INSERT INTO lakehouse.seen AS s (relation, catalog_row, storage, contents)
-    VALUES (now_is.relation, now_is.catalog_row, now_is.storage, now_is.contents)
-    ON CONFLICT (relation) DO UPDATE SET catalog_row = excluded.catalog_row, storage = excluded.storage,
-      contents = excluded.contents, rewritten = false;
+    INSERT INTO lakehouse.seen (relation, catalog_row, storage, contents)
+    VALUES (t.relation, t.catalog_row, t.storage, t.contents);
   END LOOP;
 
   -- A table that is gone has no columns: another one may take its name, and none of its rows.
-  FOR was IN SELECT DISTINCT ON (s.relation) s.* FROM lakehouse.schema_changes s ORDER BY s.relation, s.id DESC LOOP
-    CONTINUE WHEN was.columns = '[]' OR EXISTS (SELECT FROM lakehouse.current_schemas c WHERE c.relation = was.relation);
+  FOR was IN
+    SELECT * FROM (
+      SELECT DISTINCT ON (s.relation) s.* FROM lakehouse.schema_changes s ORDER BY s.relation, s.id DESC
+    ) newest
+    WHERE newest.columns <> '[]' AND NOT EXISTS (SELECT FROM lakehouse.current_schemas c WHERE c.relation = newest.relation)
+  LOOP
     INSERT INTO lakehouse.schema_changes (lsn, relation, schema_name, table_name, key_columns, columns, reread)
     VALUES ((pg_current_wal_insert_lsn() - '0/0')::bigint, was.relation, was.schema_name, was.table_name, '[]', '[]', false);
-    DELETE FROM lakehouse.seen s WHERE s.relation = was.relation;
     changed := changed + 1;
   END LOOP;
+  IF how = 'look' THEN
+    -- Nobody else takes any of it away.
+    DELETE FROM lakehouse.seen s
+      WHERE EXISTS (SELECT FROM lakehouse.seen newer WHERE newer.relation = s.relation AND newer.id > s.id)
+      OR NOT EXISTS (SELECT FROM lakehouse.current_schemas c WHERE c.relation = s.relation);
+  END IF;
   RETURN changed;
 END
 $function$;
@@ -352,7 +405,8 @@ BEGIN
     SELECT FROM pg_event_trigger_ddl_commands() d WHERE d.schema_name IS DISTINCT FROM 'pg_temp'
   ) THEN
     PERFORM lakehouse.refuse_unreadable();
-    PERFORM lakehouse.prepare_tables();
+    -- What is done concurrently ends without its locks, and in no transaction that could hold others.
+    PERFORM lakehouse.prepare_tables(CASE WHEN current_query() !~* '\mconcurrently\M' THEN lakehouse.changed_here() END);
     WITH commands AS (SELECT * FROM pg_event_trigger_ddl_commands() d WHERE d.classid = 'pg_class'::regclass),
       tables AS (SELECT coalesce(i.indrelid, d.objid) AS table FROM commands d LEFT JOIN pg_index i ON i.indexrelid = d.objid)
     SELECT ARRAY(SELECT objid FROM commands WHERE command_tag IN ('CREATE TABLE', 'CREATE TABLE AS', 'SELECT INTO')),
@@ -370,8 +424,10 @@ CREATE OR REPLACE FUNCTION lakehouse.on_rewrite() RETURNS event_trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $function$
 BEGIN
   IF pg_event_trigger_table_rewrite_reason() & 6 <> 0 THEN
-    UPDATE lakehouse.seen SET rewritten = true
-      WHERE relation = coalesce(pg_partition_root(pg_event_trigger_table_rewrite_oid()), pg_event_trigger_table_rewrite_oid())::oid;
+    INSERT INTO lakehouse.seen (relation, catalog_row, storage, contents, rewritten)
+      SELECT s.relation, s.catalog_row, s.storage, s.contents, true FROM lakehouse.seen s
+      WHERE s.relation = coalesce(pg_partition_root(pg_event_trigger_table_rewrite_oid()), pg_event_trigger_table_rewrite_oid())::oid
+      ORDER BY s.id DESC LIMIT 1;
   END IF;
 END
 $function$;
@@ -380,6 +436,17 @@ REVOKE ALL ON FUNCTION lakehouse.on_rewrite() FROM PUBLIC;
 -- The tables that are there already, before the publication shows them to anyone.
 SELECT lakehouse.refuse_unreadable();
 SELECT lakehouse.prepare_tables();
+DO $lakehouse$
+DECLARE
+  busy text;
+BEGIN
+  SELECT min(format('%I.%I', u.schema_name, u.table_name)) INTO busy
+    FROM lakehouse.unprepared u WHERE u.without_identity OR u.unreadable;
+  IF busy IS NOT NULL THEN
+    RAISE lock_not_available USING MESSAGE = 'the table ' || busy || ' stays locked by somebody else';
+  END IF;
+END
+$lakehouse$;
 SELECT lakehouse.log_schemas('prepare');
 
 CREATE EVENT TRIGGER lakehouse_capture ON ddl_command_end

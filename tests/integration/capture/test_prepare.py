@@ -2,7 +2,9 @@
 published tables that lack an identity.
 """
 
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import psycopg
@@ -376,6 +378,152 @@ def test_what_no_trigger_sees_is_found_by_a_look(
         session.execute("SELECT lakehouse.log_schemas()")
     assert found == BY_A_LOOK[name]
     assert set(shop.execute(ASKED)) == found
+
+
+def unsettled(connection: psycopg.Connection) -> list[str]:
+    """The tables of which something isn't written down, as capture's functions see them."""
+    connection.execute("SET search_path = pg_catalog; SET timezone = 'UTC'; SET datestyle = 'ISO, YMD'")
+    return [row[0] for row in connection.execute("SELECT table_name FROM lakehouse.compared WHERE NOT settled")]
+
+
+# A statement whose transaction is still open, and one of another session that has nothing to do with it.
+APART = {
+    "two tables": ("ALTER TABLE t ADD a int DEFAULT 1", "ALTER TABLE keyless ADD b int"),
+    "a table with a default": ("ALTER TABLE priced ADD a int", "ALTER TABLE keyless ADD b int"),
+    "a partition": ("ALTER TABLE part_1 ADD CHECK (v < 9)", "ALTER TABLE keyless ADD b int"),
+    "rows computed anew": ("ALTER TABLE priced ALTER n TYPE text", "ALTER TABLE t ALTER cents TYPE text"),
+    "a type and its table": ("ALTER TYPE state RENAME VALUE 'in_prgs' TO 'x'", "ALTER TABLE t ADD b int"),
+    "a composite type and its table": ("ALTER TYPE spot ADD ATTRIBUTE z int", "ALTER TABLE t ADD b int"),
+    "a table that is gone": ("DROP TABLE priced", "ALTER TABLE keyless ADD b int"),
+    "a new table": ("CREATE TABLE n (a int)", "CREATE TABLE m (a int)"),
+    "what neither has to do with": ("ALTER TABLE t ADD a int", "ALTER TABLE priced ADD b int"),
+    "a table that isn't safe yet": ("LOCK TABLE unsafe IN ROW EXCLUSIVE MODE", "ALTER TABLE t ADD b int"),
+    "a look": ("SELECT lakehouse.log_schemas()", "ALTER TABLE priced ADD b int"),
+    "a table and a look": ("ALTER TABLE priced ADD a int", "SELECT lakehouse.log_schemas()"),
+    "a type and a look": ("ALTER TYPE state RENAME VALUE 'in_prgs' TO 'x'", "SELECT lakehouse.log_schemas()"),
+    "a table without a key and a look": ("ALTER TABLE keyless ADD a int", "SELECT lakehouse.prepare_tables()"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("held", "other"), APART.values(), ids=APART.keys())
+def test_changes_that_have_nothing_to_do_with_each_other_dont_wait_for_each_other(
+    server: Server, database: str, shop: psycopg.Connection, held: str, other: str
+) -> None:
+    """Two that wait for each other in turn would be a deadlock that the source didn't have without capture."""
+    shop.execute(TABLES + "; CREATE TABLE priced (id int PRIMARY KEY, n int DEFAULT 1); CREATE TABLE elsewhere (a int)")
+    with psycopg.connect(server.dsn(database, "postgres"), autocommit=True) as superuser:
+        superuser.execute("SET event_triggers = off; GRANT SELECT ON elsewhere TO PUBLIC; CREATE TABLE unsafe (a int)")
+        with psycopg.connect(server.dsn(database, "postgres")) as holder:
+            holder.execute(held.encode())
+            superuser.execute("SET event_triggers = on; SET lock_timeout = '3s'")
+            superuser.execute(other.encode())
+        superuser.execute("SELECT lakehouse.prepare_tables()")
+        superuser.execute("SELECT lakehouse.log_schemas()")
+        assert unsettled(superuser) == []
+    assert identity(shop, "unsafe") == "f"
+
+
+def test_many_sessions_change_tables_of_their_own_while_capture_looks(
+    server: Server, database: str, shop: psycopg.Connection
+) -> None:
+    """Each takes its locks in an order of its own, and would be ended if capture's were in a circle with them."""
+    for n in range(6):
+        shop.execute(
+            f"CREATE TYPE kind_{n} AS ENUM ('a'); CREATE TABLE one_{n} (a int DEFAULT 1, k kind_{n});"
+            f" CREATE TABLE two_{n} (a int PRIMARY KEY, k kind_{n}) PARTITION BY RANGE (a);"
+            f" CREATE TABLE part_{n} PARTITION OF two_{n} DEFAULT; INSERT INTO one_{n} VALUES (1, 'a')".encode()
+        )
+    options = ConnectorOptions("shop", SecretStr("secret"), "http://registry", "__unavailable", 1)
+    capture = PostgresAdministrator(admin_address(server, database), options)
+    changed = threading.Event()
+
+    def change(n: int) -> int:
+        with psycopg.connect(server.dsn(database), autocommit=True) as session:
+            for turn in range(8):
+                statements = [
+                    f"ALTER TYPE kind_{n} ADD VALUE 'v{turn}'", f"ALTER TABLE one_{n} ADD c{turn} int DEFAULT {turn}",
+                    f"ALTER TABLE two_{n} ADD c{turn} float8 DEFAULT random()",
+                    f"ALTER TABLE part_{n} SET (fillfactor = 50)", f"CREATE TABLE more_{n}_{turn} (a int)",
+                    f"DROP TABLE more_{n}_{turn}",
+                ]  # fmt: skip
+                at = (turn + n) % 4
+                with session.transaction():
+                    for statement in [*statements[at:4], *statements[:at], *statements[4:]]:
+                        session.execute(statement.encode())
+        return turn + 1
+
+    def look() -> int:
+        looks = 0
+        while not changed.is_set():
+            capture.keep_ready()
+            looks += 1
+        return looks
+
+    with ThreadPoolExecutor(7) as pool:
+        looked = pool.submit(look)
+        try:
+            assert list(pool.map(change, range(6))) == [8] * 6
+        finally:
+            changed.set()
+        assert looked.result() > 0
+    capture.keep_ready()
+    with psycopg.connect(server.dsn(database, "postgres"), autocommit=True) as superuser:
+        assert unsettled(superuser) == []
+        ended = superuser.execute(
+            "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
+        ).fetchone()
+    assert ended == (0,)
+
+
+def test_a_look_leaves_a_table_that_is_being_changed_and_sees_the_others(
+    server: Server, database: str, shop: psycopg.Connection
+) -> None:
+    shop.execute(TABLES)
+    look = "SELECT lakehouse.log_schemas()"
+    with psycopg.connect(server.dsn(database, "postgres"), autocommit=True) as superuser:
+        superuser.execute("SET event_triggers = off; GRANT SELECT ON t, keyless TO PUBLIC; SET lock_timeout = '3s'")
+        with shop.transaction():
+            shop.execute("ALTER TABLE t ADD b int")
+            superuser.execute(look.encode())
+            assert {row[0] for row in superuser.execute(ASKED)} == {"keyless"}
+        superuser.execute(look.encode())
+        assert superuser.execute(look.encode()).fetchone() == (0,)
+        newest = superuser.execute(
+            "SELECT columns::jsonb FROM lakehouse.schema_changes WHERE table_name = 't' ORDER BY id DESC LIMIT 1"
+        ).fetchone()
+    assert newest is not None
+    assert "b" in {column["name"] for column in newest[0]}
+
+
+def test_preparing_gives_up_on_a_table_that_stays_locked(
+    server: Server, database: str, shop: psycopg.Connection
+) -> None:
+    with psycopg.connect(server.dsn(database, "postgres"), autocommit=True) as superuser:
+        superuser.execute("SET event_triggers = off; CREATE TABLE unsafe (a int); CREATE TABLE calm (a int)")
+    with psycopg.connect(server.dsn(database, "postgres")) as writer:
+        writer.execute("INSERT INTO unsafe VALUES (1)")
+        with pytest.raises(psycopg.errors.LockNotAvailable, match=r"public\.unsafe stays locked"):
+            prepare(server, database)
+        options = ConnectorOptions("shop", SecretStr("secret"), "http://registry", "__unavailable", 1)
+        found = PostgresAdministrator(admin_address(server, database), options).keep_ready()
+        assert found.mended == 1
+        assert (identity(shop, "calm"), identity(shop, "unsafe")) == ("f", "d")
+    prepare(server, database)
+    assert identity(shop, "unsafe") == "f"
+
+
+def test_what_was_seen_by_an_earlier_release_is_known(server: Server, database: str, shop: psycopg.Connection) -> None:
+    shop.execute(TABLES)
+    with psycopg.connect(server.dsn(database, "postgres"), autocommit=True) as superuser:
+        superuser.execute(
+            "SELECT lakehouse.log_schemas(); SET event_triggers = off; DROP INDEX lakehouse.seen_by_relation"
+        )
+        superuser.execute("ALTER TABLE lakehouse.seen DROP COLUMN id CASCADE, ADD PRIMARY KEY (relation)")
+    prepare(server, database)
+    with psycopg.connect(server.dsn(database, "postgres"), autocommit=True) as superuser:
+        assert unsettled(superuser) == []
+    shop.execute("ALTER TYPE state RENAME VALUE 'in_prgs' TO 'x'")
+    assert set(shop.execute(ASKED)) == {("t", "rows", NEW_TYPE)}
 
 
 def test_a_look_after_the_tables_takes_one_connection(
