@@ -14,7 +14,7 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import NoSuchTableError
 
 from pipelines.sources.base.database import Snapshot, SourceSession
-from pipelines.sources.base.errors import SourceUnreadable
+from pipelines.sources.base.errors import SourceLocked, SourceUnreadable
 from pipelines.sources.base.tables import EVERY_KEY, KeyRange, SourceTable
 from services.stack import lake
 from services.stack.duckdb_session import open_duckdb
@@ -141,6 +141,8 @@ def _read_source(
                         found = _not_in_the_lake(settings, source, job, mark, mirrored)
                     else:
                         found = _stage(settings, source, connection, job, pin, mark, on_progress)
+            except SourceLocked:
+                found = Postponement("somebody is changing it")
             except _UNREADABLE as error:
                 found = _unreadable(error)
             if isinstance(found, _Staged):

@@ -2,9 +2,10 @@
 
 import time
 from collections.abc import Iterable
-from contextlib import closing
+from contextlib import closing, suppress
 
 from pipelines.sources.base.database import SourceSession
+from pipelines.sources.base.errors import SourceLocked
 from pipelines.sources.base.tables import SourceTable
 from services.stack import lake, lake_files
 from services.stack.duckdb_session import open_duckdb
@@ -57,7 +58,9 @@ def verify(
             break
         wanted = {table.full_name for table in again}
     else:
-        raise CannotVerify(f"{', '.join(sorted(wanted))} kept being created or truncated meanwhile. Run verify again.")
+        raise CannotVerify(
+            f"{', '.join(sorted(wanted))} kept being created, truncated or changed meanwhile. Run verify again."
+        )
     report.tables, report.not_captured, report.only_in_lake = sorted(done, key=lambda t: t.table), left_out, orphans
     report.seconds = time.monotonic() - started
     return report
@@ -92,9 +95,11 @@ def _at_one_position(
             comparison = TableComparison(settings, connection, snapshot, mirrored, reached, decoder, on_progress)
             for table in chosen:
                 held = near.held.get(topics_of(settings).topic(table.schema, table.name))
-                looked = _verify_table(
-                    comparison, source, table, pinned.get((table.schema, table.name)), held, examples
-                )
+                looked = None
+                with suppress(SourceLocked), source.transaction():
+                    looked = _verify_table(
+                        comparison, source, table, pinned.get((table.schema, table.name)), held, examples
+                    )
                 if looked is None or source.storage(table) != files_then[table.full_name]:
                     again.append(table)
                 else:
@@ -111,7 +116,7 @@ def _verify_table(
     held: str | None,
     examples: int,
 ) -> TableReport | None:
-    """Return the table's report, or None if a later position is needed.
+    """Return the table's report, or None if a later position is needed. Raises SourceLocked.
 
     Its first rows came after the wait, or it was truncated after the position, which empties it for earlier snapshots
     too.

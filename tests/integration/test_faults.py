@@ -26,6 +26,16 @@ def test_a_second_mirror_of_the_source_waits_and_says_so(stack: Stack, tmp_path:
     assert second.said == ["waiting_for_lease"]
 
 
+def test_verify_goes_behind_a_migration_and_says_so(stack: Stack) -> None:
+    stack.sql("CREATE TABLE moving (id bigint PRIMARY KEY)", "INSERT INTO moving VALUES (1)")
+    stack.assert_equal("moving")
+    with stack.source() as migration, migration.transaction():
+        migration.execute("ALTER TABLE moving ADD note text")
+        said = stack.lakehouse("verify", "moving", ok=(2,))["error"]
+        assert said == "public.moving kept being created, truncated or changed meanwhile. Run verify again."
+    stack.assert_equal("moving")
+
+
 @pytest.mark.slow
 def test_a_mirror_that_was_frozen_has_lost_its_lease_and_begins_anew(stack: Stack, tmp_path: Path) -> None:
     stack.sql("CREATE TABLE frozen (id bigint PRIMARY KEY)", "INSERT INTO frozen VALUES (1)")

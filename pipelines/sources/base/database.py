@@ -88,6 +88,7 @@ class TableReader(Protocol):
         """Read rows, as batches of text columns ``c0, c1, …`` in the order of ``columns``.
 
         A null is a null, an empty text an empty text. A range needs a table with chunks (:meth:`has_chunks`).
+        Raises SourceLocked, before there is an iterator, while somebody changes the table and a snapshot is held.
         """
         ...
 

@@ -17,6 +17,10 @@ class SourceUnavailable(SourceError):
     """The database doesn't answer, or not in time; the same may work a little later."""
 
 
+class SourceLocked(SourceUnavailable):
+    """Somebody else has a table locked: who changes the source goes first."""
+
+
 class SourceUnreadable(SourceError):
     """One statement can't be carried out as the database is now: something isn't there, allowed or representable."""
 

@@ -92,7 +92,15 @@ class PostgresSession:
         columns: tuple[TableColumn, ...],
         within: KeyRange = EVERY_KEY,
     ) -> Iterator[pa.RecordBatch]:
-        """Read rows, as batches of text columns ``c0, c1, …`` in the order of ``columns``."""
+        """Read rows, as batches of text columns ``c0, c1, …`` in the order of ``columns``. Raises SourceLocked at once.
+
+        Later, the reader of the batches would have the error, and tell it as its own.
+        """
+        with translated():
+            reader.open_table(self._connection, table)
+        return self._rows(table, columns, within)
+
+    def _rows(self, table: SourceTable, columns: tuple[TableColumn, ...], within: KeyRange) -> Iterator[pa.RecordBatch]:
         with translated():
             yield from reader.read_rows(self._connection, table, columns, self._condition(table, within))
 

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import psycopg
 
-from pipelines.sources.base.errors import SourceError, SourceUnavailable, SourceUnreadable
+from pipelines.sources.base.errors import SourceError, SourceLocked, SourceUnavailable, SourceUnreadable
 
 KIND = "PostgreSQL"
 
@@ -23,6 +23,8 @@ def translated() -> Iterator[None]:
     """
     try:
         yield
+    except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected) as error:
+        raise SourceLocked(KIND, said(error), str(error)) from error
     except psycopg.OperationalError as error:
         raise SourceUnavailable(KIND, said(error), str(error)) from error
     except (psycopg.ProgrammingError, psycopg.DataError) as error:

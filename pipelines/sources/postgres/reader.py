@@ -46,25 +46,40 @@ _SESSION = (
     "SET TIME ZONE 'UTC'", "SET datestyle = 'ISO, YMD'", "SET extra_float_digits = 1", "SET bytea_output = 'hex'",
     "SET intervalstyle = 'postgres'", "SET lc_monetary = 'C'", "SET client_encoding = 'UTF8'",
     "SET statement_timeout = 0", "SET idle_in_transaction_session_timeout = 0",
+    # Who holds a snapshot keeps the tables that it has read from being changed. Waiting for another one could be a
+    # circle, in which PostgreSQL may end the change after a second.
+    "SET lock_timeout = '900ms'",
 )  # fmt: skip
 
-_TABLES = """
-SELECT p.schemaname, p.tablename, c.oid, c.relkind = 'p'
-FROM pg_publication_tables p
-JOIN pg_namespace n ON n.nspname = p.schemaname
-JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = p.tablename
-WHERE p.pubname = %s AND p.schemaname = ANY(%s)
-ORDER BY 1, 2"""
+# The tables by whose names the publication's changes are told: partitions by their table's, if it is via the root.
+# Unlike pg_publication_tables this locks nothing.
+_PUBLISHED = """
+WITH named AS (
+  SELECT c.oid AS relation
+  FROM pg_publication p JOIN pg_class c ON c.relkind IN ('r', 'p') AND c.relpersistence = 'p' AND c.oid >= 16384
+  WHERE p.pubname = %(publication)s AND (p.puballtables
+    OR EXISTS (SELECT FROM pg_publication_namespace s WHERE s.pnpubid = p.oid AND s.pnnspid = c.relnamespace)
+    OR EXISTS (SELECT FROM pg_publication_rel r WHERE r.prpubid = p.oid AND r.prrelid = c.oid))
+), published AS (
+  SELECT n.nspname AS schema_name, c.relname AS table_name, c.oid AS relation, c.relkind = 'p' AS partitioned
+  FROM pg_publication p JOIN pg_class c ON c.relkind IN ('r', 'p') AND c.relpersistence = 'p'
+  JOIN pg_namespace n ON n.oid = c.relnamespace AND n.nspname = ANY(%(schemas)s)
+  CROSS JOIN LATERAL (
+    SELECT count(*) > 0 AS named FROM pg_partition_ancestors(c.oid) a JOIN named b ON b.relation = a.relid
+    WHERE a.relid <> c.oid
+  ) ancestors
+  WHERE p.pubname = %(publication)s AND CASE
+    WHEN p.pubviaroot THEN c.oid IN (SELECT relation FROM named) AND NOT ancestors.named
+    ELSE c.relkind = 'r' AND (c.oid IN (SELECT relation FROM named) OR ancestors.named) END
+)"""
 
-_UNPUBLISHED = """
+_TABLES = f"{_PUBLISHED} SELECT schema_name, table_name, relation, partitioned FROM published ORDER BY 1, 2"
+
+_UNPUBLISHED = f"""{_PUBLISHED}
 SELECT n.nspname, c.relname
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-WHERE n.nspname = ANY(%s) AND c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relpersistence = 'p'
-  AND NOT EXISTS (SELECT 1 FROM pg_publication_tables p
-                  WHERE p.pubname = %s AND p.schemaname = n.nspname AND p.tablename = c.relname)
-  AND NOT EXISTS (SELECT 1 FROM pg_publication_tables p
-                  JOIN pg_class k ON k.relname = p.tablename AND k.relnamespace = p.schemaname::regnamespace
-                  WHERE p.pubname = %s AND pg_partition_root(k.oid) = c.oid)
+WHERE n.nspname = ANY(%(schemas)s) AND c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relpersistence = 'p'
+  AND NOT EXISTS (SELECT FROM published p WHERE c.oid IN (p.relation, pg_partition_root(p.relation)))
 ORDER BY 1, 2"""
 
 # A domain stands for its base type; an array is described by its elements' type.
@@ -89,6 +104,16 @@ CROSS JOIN LATERAL unnest(i.indkey::int2[]) WITH ORDINALITY AS k(attnum, positio
 JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum
 WHERE i.indrelid = %s AND i.indisprimary AND NOT {MISLEADS}
 ORDER BY k.position"""
+
+
+# Unlike pg_partition_tree this locks nothing.
+_STORAGE = """
+WITH RECURSIVE tree AS (
+  SELECT %s::regclass::oid AS relation
+  UNION ALL SELECT i.inhrelid FROM tree t JOIN pg_inherits i ON i.inhparent = t.relation
+  JOIN pg_class c ON c.oid = i.inhrelid AND c.relispartition
+)
+SELECT string_agg(coalesce(pg_relation_filenode(relation), 0)::text, ',' ORDER BY relation) FROM tree"""
 
 
 def table_column(
@@ -136,7 +161,7 @@ def hold_snapshot(connection: psycopg.Connection) -> Snapshot:
 
 def captured_tables(connection: psycopg.Connection, publication: str, schemas: tuple[str, ...]) -> list[SourceTable]:
     """Return the tables of these schemas that the publication carries, with columns and key."""
-    found = connection.execute(_TABLES, (publication, list(schemas))).fetchall()
+    found = connection.execute(_TABLES.encode(), {"publication": publication, "schemas": list(schemas)}).fetchall()
     excluded: dict[str, set[str]] = {}
     for each in exclusions(connection):
         excluded.setdefault(each.table, set()).add(each.column or "")
@@ -154,7 +179,8 @@ def captured_tables(connection: psycopg.Connection, publication: str, schemas: t
 
 def uncaptured_tables(connection: psycopg.Connection, publication: str, schemas: tuple[str, ...]) -> list[str]:
     """Return ``schema.table`` of what these schemas hold and the publication leaves out."""
-    rows = connection.execute(_UNPUBLISHED, (list(schemas), publication, publication)).fetchall()
+    asked = {"publication": publication, "schemas": list(schemas)}
+    rows = connection.execute(_UNPUBLISHED.encode(), asked).fetchall()
     return [f"{schema}.{name}" for schema, name in rows]
 
 
@@ -193,15 +219,9 @@ def storage(connection: psycopg.Connection, table: SourceTable) -> str:
     TRUNCATE isn't MVCC-safe: it empties the table for every snapshot, also for one taken earlier; but it changes these
     files, so that a reader can tell.
     """
-    row = connection.execute(
-        "SELECT string_agg(coalesce(pg_relation_filenode(relid), 0)::text, ',' ORDER BY relid)"
-        " FROM pg_partition_tree(%s::regclass)", (table_name(table).as_string(connection),)
-    ).fetchone()  # fmt: skip
-    # pg_partition_tree has no row for a plain table.
-    if row and row[0]:
-        return str(row[0])
-    plain = connection.execute("SELECT pg_relation_filenode(%s::regclass)", (table_name(table).as_string(connection),))
-    return str(plain.fetchone())
+    row = connection.execute(_STORAGE, (table_name(table).as_string(connection),)).fetchone()
+    assert row is not None
+    return str(row[0])
 
 
 def estimate_rows(connection: psycopg.Connection, table: SourceTable) -> int | None:
@@ -209,6 +229,11 @@ def estimate_rows(connection: psycopg.Connection, table: SourceTable) -> int | N
     row = connection.execute("SELECT reltuples::bigint FROM pg_class WHERE oid = %s::regclass",
                              (table_name(table).as_string(connection),)).fetchone()  # fmt: skip
     return int(row[0]) if row and row[0] >= 0 else None
+
+
+def open_table(connection: psycopg.Connection, table: SourceTable) -> None:
+    """Keep the table from being changed until the transaction ends. Raises psycopg.errors.LockNotAvailable."""
+    connection.execute(sql.SQL("SELECT FROM {} LIMIT 0").format(table_rows(table)))
 
 
 def read_rows(

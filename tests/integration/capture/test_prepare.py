@@ -15,11 +15,13 @@ from pydantic import SecretStr
 
 from pipelines.sources.base.capture import ConnectorOptions, Mode, Remedy
 from pipelines.sources.base.database import SourceAddress
-from pipelines.sources.postgres import administrator
+from pipelines.sources.base.errors import SourceLocked
+from pipelines.sources.postgres import administrator, reader
 from pipelines.sources.postgres.administrator import PostgresAdministrator
 from pipelines.sources.postgres.capture import prepare_sql
 from pipelines.sources.postgres.capture_tables import classify, left_out, read_states
 from pipelines.sources.postgres.connection import connect
+from pipelines.sources.postgres.database import PostgresDatabase
 from tests.integration.postgres import Server
 
 KEYLESS = "CREATE TABLE keyless (a int); INSERT INTO keyless VALUES (1)"
@@ -473,6 +475,74 @@ def test_many_sessions_change_tables_of_their_own_while_capture_looks(
             "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
         ).fetchone()
     assert ended == (0,)
+
+
+def test_who_looks_at_the_source_waits_for_nobody(server: Server, database: str, shop: psycopg.Connection) -> None:
+    shop.execute(TABLES)
+    address = replace(admin_address(server, database), schemas=("archive", "public"))
+    options = ConnectorOptions("shop", SecretStr("secret"), "http://registry", "__unavailable", 1)
+    published = ["public.keyless", "public.older", "public.parts", "public.t"]
+    with psycopg.connect(server.dsn(database, "postgres")) as migration:
+        migration.execute("LOCK TABLE t, parts, part_1, keyless, archive.filled IN ACCESS EXCLUSIVE MODE")
+        with PostgresDatabase(address).connect() as session:
+            assert [table.full_name for table in session.tables()] == published
+            assert session.uncaptured_tables() == ["archive.filled", "archive.whole"]
+            assert [table.name for table in session.captures()] == ["archive.filled", "archive.whole", *published]
+            files = {table.full_name: session.storage(table) for table in session.tables()}
+            assert files["public.parts"].count(",") == 2
+            assert PostgresAdministrator(address, options).keep_ready().mended == 0
+
+
+def test_who_reads_the_source_goes_behind_who_changes_it(
+    server: Server, database: str, shop: psycopg.Connection
+) -> None:
+    """In a circle, the change would be ended: it looks for one later than a reader that has waited for long."""
+    shop.execute(TABLES)
+    with PostgresDatabase(admin_address(server, database)).connect() as session:
+        tables = {table.name: table for table in session.tables()}
+        session.hold_snapshot()
+        assert session.count_rows(tables["t"]) == 1
+        with psycopg.connect(server.dsn(database, "postgres")) as migration:
+            migration.execute("ALTER TABLE parts ADD note text")
+            with pytest.raises(SourceLocked), session.transaction():
+                session.count_rows(tables["parts"])
+            assert session.count_rows(tables["t"]) == 1
+        session.release_snapshot()
+        assert session.count_rows(tables["parts"]) == 1
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "FOR ALL TABLES WITH (publish_via_partition_root)",
+        "FOR TABLES IN SCHEMA public WITH (publish_via_partition_root)",
+        "FOR TABLES IN SCHEMA public",
+        "FOR TABLE parts, older",
+        "FOR TABLE parts WITH (publish_via_partition_root)",
+        "FOR TABLE part_1 WITH (publish_via_partition_root)",
+        "FOR TABLE parts, part_1 WITH (publish_via_partition_root)",
+        "FOR TABLE older (a)",
+    ],
+)
+def test_what_a_publication_carries_is_what_postgresql_says(
+    server: Server, database: str, shop: psycopg.Connection, made: str
+) -> None:
+    shop.execute(
+        "CREATE TABLE parts (id int PRIMARY KEY) PARTITION BY RANGE (id); CREATE SCHEMA archive;"
+        "CREATE TABLE part_1 PARTITION OF parts FOR VALUES FROM (1) TO (9);"
+        "CREATE TABLE part_2 PARTITION OF parts FOR VALUES FROM (9) TO (99) PARTITION BY RANGE (id);"
+        "CREATE TABLE archive.part_3 PARTITION OF part_2 DEFAULT; CREATE TABLE archive.apart (a int PRIMARY KEY);"
+        "CREATE UNLOGGED TABLE lost (a int); CREATE TABLE child () INHERITS (older); DROP TABLE child"
+    )
+    with psycopg.connect(server.dsn(database, "postgres"), autocommit=True) as superuser:
+        superuser.execute(f"CREATE PUBLICATION p {made}".encode())
+        found = reader.captured_tables(superuser, "p", ("public", "archive"))
+        told = superuser.execute(
+            "SELECT schemaname || '.' || tablename FROM pg_publication_tables WHERE pubname = 'p'"
+            " AND schemaname IN ('public', 'archive')"
+        ).fetchall()
+    assert told
+    assert {table.full_name for table in found} == {name for (name,) in told}
 
 
 def test_a_look_leaves_a_table_that_is_being_changed_and_sees_the_others(
