@@ -37,7 +37,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         return _run(layout, chosen)
     except ToolchainError as error:
-        print(installer.explain(installer.Failure(chosen.command, error)), file=sys.stderr)
+        print(installer.explain(error), file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("\ntoolchain: broken off; run the same command again to go on", file=sys.stderr)
@@ -72,7 +72,7 @@ def _install(layout: Layout, names: list[str], command: Sequence[str]) -> int:
     finally:
         codes = [process.wait() for process in started]
     for failure in failures:
-        print(installer.explain(failure), file=sys.stderr)
+        print(installer.explain(failure.error, failure.name), file=sys.stderr)
     if failures:
         return 1
     if not command:

@@ -195,13 +195,16 @@ def _install_all(
     return failures
 
 
-def explain(failure: Failure) -> str:
-    """Return what a person needs to know about a failure: the message, the end of the log, what to do."""
-    lines = [f"toolchain: {failure.name} could not be installed: {failure.error}"]
-    if isinstance(failure.error, CommandFailed):
-        lines += [f"  | {line}" for line in tail(failure.error.log)]
-        lines.append(f"  whole log: {failure.error.log}")
-    return "\n".join([*lines, f"  {failure.error.advice}"])
+def explain(error: ToolchainError, component: str | None = None) -> str:
+    """Return what a person needs to know about an error: the message, the end of the log, what to do.
+
+    ``component``: the one that could not be installed for it.
+    """
+    lines = [f"toolchain: {'' if component is None else f'{component} could not be installed: '}{error}"]
+    if isinstance(error, CommandFailed):
+        lines += [f"  | {line}" for line in tail(error.log)]
+        lines.append(f"  whole log: {error.log}")
+    return "\n".join([*lines, f"  {error.advice}"])
 
 
 def _reporter(layout: Layout, titles: list[str]) -> Reporter:

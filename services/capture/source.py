@@ -85,6 +85,10 @@ class Source:
             system, mark = self.administrator.leave_mark()
         return Mark(system=system, mark=mark)
 
+    def refusal(self) -> str | None:
+        """Return why the source doesn't let the connector in; None: it does."""
+        return self.administrator.refusal()
+
     def drop_slot(self) -> bool:
         """Drop the slot, if there is one; whether there was. Raises NotReady while somebody reads it."""
         with _not_ready("the slot can't be dropped"):

@@ -29,6 +29,7 @@ CONNECT_SECONDS = 180.0
 MIB = 1024**2
 CAPTURE_STALLS, CONNECTOR_FAILED = "infra/runbooks/capture-stalls.md", "infra/runbooks/connector-failed.md"
 STALLED = f"the task runs, but has written nothing for minutes; restarts so far: {{}}; see {CAPTURE_STALLS}"
+REFUSED = f"the source doesn't let the connector in: {{}}; it tries again by itself; see {CAPTURE_STALLS}"
 
 _NOTHING_LEFT_OUT = LeftOut(frozenset(), frozenset(), frozenset())
 
@@ -51,6 +52,7 @@ class Watcher:
     checked_at: float = field(default_factory=time.monotonic)
     told: set[int] = field(default_factory=set)
     too_large: str | None = None
+    refusal: str | None = None
     meter: Meter = field(default_factory=lambda: Meter("capture"))
 
     @property
@@ -139,7 +141,9 @@ class Watcher:
             )  # fmt: skip
         self.restarts = restarts
         where = _where(state, self.restarts)
-        if where in (State.RUNNING, State.STARTING) and self.flow.restarts:
+        if where in (State.RUNNING, State.STARTING) and self.refusal:
+            self._show(State.STALLED, REFUSED.format(self.refusal))
+        elif where in (State.RUNNING, State.STARTING) and self.flow.restarts:
             self._show(State.STALLED, STALLED.format(self.flow.restarts))
         else:
             self._show(where, failed)
@@ -222,6 +226,8 @@ class Watcher:
         if problem is not None:
             self._end(problem)
             return
+        # The connector tries for ever, and Connect calls it running all the while.
+        self.refusal = self.source.refusal() if now.reader is None else None
         remember(self.source.settings.state_dir, self.source.leave_mark())
         self._check_flow(offset, now)
         self.reading, start_anew = self.reading.observe(offset, time.monotonic())

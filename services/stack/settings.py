@@ -53,15 +53,27 @@ class ServiceSettings(BaseSettings):
         try:
             found = cls(_env_file=path)
         except ValidationError as error:
-            wrong = ", ".join(sorted({str(part).upper() for e in error.errors() for part in e["loc"]}))
-            where = path if path.is_file() else f"{path} (which doesn't exist)"
-            raise NotConfigured(
-                f"missing or not valid in the environment and {where}: {wrong}. `make up` adds to .env what is missing"
-                " (`make env` does no more than that)."
-            ) from None
+            raise NotConfigured(_what_is_wrong(error, path)) from None
         # Of a class that has fewer fields than those that it stands on, the endpoints that it has.
         bypass_proxies(str(getattr(found, field)) for field in cls.on_host if field in cls.model_fields)
         return found
+
+
+def _what_is_wrong(error: ValidationError, path: Path) -> str:
+    """Return which settings are missing, and which aren't valid and why. No value is told: it may be a secret."""
+    where = path if path.is_file() else f"{path} (which doesn't exist)"
+    named = {".".join(map(str, e["loc"])).upper(): e for e in error.errors(include_input=False, include_url=False)}
+    missing = sorted(name for name, e in named.items() if e["type"] == "missing")
+    invalid = [f"{name} isn't valid: {e['msg']}" for name, e in sorted(named.items()) if e["type"] != "missing"]
+    lines = []
+    if missing:
+        lines.append(
+            f"missing in the environment and {where}: {', '.join(missing)}. `make up` adds to .env what is missing"
+            " (`make env` does no more than that)."
+        )
+    if invalid:
+        lines.append(f"{'; '.join(invalid)}. Correct it in the environment or {where}.")
+    return " ".join(lines)
 
 
 class SourceEndpoint(ServiceSettings):

@@ -49,6 +49,26 @@ def _resync_all(stack: Stack, page: str) -> None:
     stack.assert_equal()
 
 
+def test_a_source_that_does_not_let_the_connector_in(stack: Stack) -> None:
+    """Connect calls the connector running: Debezium tries for ever."""
+    stack.sql("CREATE TABLE closed (id bigint PRIMARY KEY)", "INSERT INTO closed VALUES (1)")
+    stack.assert_equal("closed")
+    with administrator(stack) as source:
+        source.execute("ALTER ROLE debezium CONNECTION LIMIT 0")
+        source.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'debezium'")
+        stack.sql("INSERT INTO closed VALUES (2)")
+        wait_until(lambda: "the source doesn't let the connector in" in (capture(stack)["error"] or ""))
+        found = capture(stack)
+        assert 'too many connections for role "debezium"' in found["error"]
+        assert "infra/runbooks/capture-stalls.md" in found["error"]
+        assert found["state"] == "stalled"
+        shown = stack.status()
+        assert "too many connections for role" in shown
+        source.execute("ALTER ROLE debezium CONNECTION LIMIT -1")
+    wait_until(lambda: capture(stack)["error"] is None)
+    stack.assert_equal("closed")
+
+
 def test_a_slot_that_postgresql_gave_up(stack: Stack) -> None:
     stack.sql("CREATE TABLE given_up (id bigint PRIMARY KEY, note text)",
               "INSERT INTO given_up SELECT g, 'a' FROM generate_series(1, 500) g")  # fmt: skip

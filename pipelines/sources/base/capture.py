@@ -197,6 +197,10 @@ class SourceAdministrator(Protocol):
         """Leave a random mark in the source, and return the cluster it was left in, and the mark."""
         ...
 
+    def refusal(self) -> str | None:
+        """Return why the source doesn't let the connector in, in its server's words; None: it does."""
+        ...
+
     def drop_slot(self) -> bool:
         """Drop what holds the connector's place in the log, and return whether there was any."""
         ...

@@ -20,8 +20,8 @@ from pipelines.sources.postgres.capture import (
     taken_in,
 )
 from pipelines.sources.postgres.capture_tables import left_out, read_captures, read_names, read_states
-from pipelines.sources.postgres.connection import connect
-from pipelines.sources.postgres.errors import translated
+from pipelines.sources.postgres.connection import connect, connect_replicating
+from pipelines.sources.postgres.errors import said, translated
 from pipelines.sources.postgres.exclusions import exclusions
 from pipelines.sources.postgres.signals import ask_for_snapshot, open_rereads
 
@@ -103,6 +103,14 @@ class PostgresAdministrator:
             row = connection.execute(_MARK).fetchone()
         assert row is not None
         return row[0], row[1]
+
+    def refusal(self) -> str | None:
+        """Return why the source doesn't let the connector in, in its server's words; None: it does."""
+        try:
+            connect_replicating(self.address, ROLE, self.options.password).close()
+        except psycopg.OperationalError as error:
+            return said(error)
+        return None
 
     @translated()
     def drop_slot(self) -> bool:

@@ -2,6 +2,7 @@
 
 import psycopg
 from psycopg.conninfo import make_conninfo
+from pydantic import SecretStr
 
 from pipelines.sources.base.database import SourceAddress
 
@@ -18,9 +19,16 @@ _OPTIONS = " ".join(f"-c {name}={value}" for name, value in _OWN.items())
 
 def connect(address: SourceAddress) -> psycopg.Connection:
     """Open a connection in autocommit, whose limits are its own. Raises psycopg.OperationalError."""
-    conninfo = make_conninfo(
-        host=address.host, port=address.port, dbname=address.database, user=address.user,
-        password=address.password.get_secret_value(), application_name=address.application, connect_timeout=5,
-        options=_OPTIONS,
+    return psycopg.connect(_conninfo(address, address.user, address.password, options=_OPTIONS), autocommit=True)
+
+
+def connect_replicating(address: SourceAddress, user: str, password: SecretStr) -> psycopg.Connection:
+    """Open a connection as one who reads the log does. Raises psycopg.OperationalError."""
+    return psycopg.connect(_conninfo(address, user, password, replication="database"), autocommit=True)
+
+
+def _conninfo(address: SourceAddress, user: str, password: SecretStr, **more: str) -> str:
+    return make_conninfo(
+        host=address.host, port=address.port, dbname=address.database, user=user, password=password.get_secret_value(),
+        application_name=address.application, connect_timeout=5, **more,
     )  # fmt: skip
-    return psycopg.connect(conninfo, autocommit=True)

@@ -207,7 +207,7 @@ def test_a_failure_stops_what_needs_it_and_nothing_else_and_a_rerun_resumes(work
 def test_a_failure_is_explained_with_its_log_and_what_to_do(workshop: Workshop) -> None:
     workshop.broken.add("base")
     (failure,) = installer.install(workshop.layout, ["base"], workshop.components)
-    text = installer.explain(failure)
+    text = installer.explain(failure.error, failure.name)
     assert "make ended with code 1" in text
     assert "no space left" in text
     assert "Try again." in text

@@ -61,6 +61,18 @@ def test_a_missing_setting_is_named_and_no_secret_shown(env_file: Path) -> None:
     with pytest.raises(NotConfigured, match="SHOP_PASSWORD") as caught:
         StackSettings.load(env_file)
     assert "se'cret" not in str(caught.value)
+    assert "isn't valid" not in str(caught.value)
+
+
+def test_a_setting_that_is_not_valid_is_told_with_the_reason_and_without_its_value(
+    env_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOURCE_DB_PORT", "5442x")
+    with pytest.raises(NotConfigured, match="SOURCE_DB_PORT isn't valid: Input should be a valid integer") as caught:
+        StackSettings.load(env_file)
+    assert str(env_file) in str(caught.value)
+    assert "5442x" not in str(caught.value)
+    assert "missing" not in str(caught.value)
 
 
 def test_env_prints_the_contracts_names(env_file: Path) -> None:
