@@ -29,7 +29,7 @@ CONNECT_SECONDS = 180.0
 MIB = 1024**2
 CAPTURE_STALLS, CONNECTOR_FAILED = "infra/runbooks/capture-stalls.md", "infra/runbooks/connector-failed.md"
 STALLED = f"the task runs, but has written nothing for minutes; restarts so far: {{}}; see {CAPTURE_STALLS}"
-REFUSED = f"the source doesn't let the connector in: {{}}; it tries again by itself; see {CAPTURE_STALLS}"
+REFUSED = f"the source doesn't let the connector in: {{}}; the connector tries again by itself; see {CAPTURE_STALLS}"
 
 _NOTHING_LEFT_OUT = LeftOut(frozenset(), frozenset(), frozenset())
 

@@ -61,7 +61,6 @@ def test_a_source_that_does_not_let_the_connector_in(stack: Stack) -> None:
         found = capture(stack)
         assert 'too many connections for role "debezium"' in found["error"]
         assert "infra/runbooks/capture-stalls.md" in found["error"]
-        assert found["state"] == "stalled"
         shown = stack.status()
         assert "too many connections for role" in shown
         source.execute("ALTER ROLE debezium CONNECTION LIMIT -1")
@@ -73,23 +72,20 @@ def test_a_slot_that_postgresql_gave_up(stack: Stack) -> None:
     stack.sql("CREATE TABLE given_up (id bigint PRIMARY KEY, note text)",
               "INSERT INTO given_up SELECT g, 'a' FROM generate_series(1, 500) g")  # fmt: skip
     stack.assert_equal("given_up")
-    with administrator(stack) as source:
-        source.execute("ALTER SYSTEM SET max_slot_wal_keep_size = '1MB'")
-        source.execute("SELECT pg_reload_conf()")
+    with stack.redirected("source-db", MAX_SLOT_WAL_KEEP_SIZE="32MB"):
         stack.connector("stop")
         stack.sql("DELETE FROM given_up WHERE id % 2 = 0")
         lost = "SELECT wal_status FROM pg_replication_slots WHERE slot_name = 'lakehouse'"
+        with administrator(stack) as source:
 
-        def is_lost() -> bool:
-            source.execute("SELECT pg_logical_emit_message(false, 'x', repeat('x', 20000000))")
-            source.execute("SELECT pg_switch_wal()")
-            source.execute("CHECKPOINT")
-            return source.execute(lost).fetchone() == ("lost",)
+            def is_lost() -> bool:
+                source.execute("SELECT pg_logical_emit_message(false, 'x', repeat('x', 20000000))")
+                source.execute("SELECT pg_switch_wal()")
+                source.execute("CHECKPOINT")
+                return source.execute(lost).fetchone() == ("lost",)
 
-        wait_until(is_lost, 120)
-        source.execute("ALTER SYSTEM RESET max_slot_wal_keep_size")
-        source.execute("SELECT pg_reload_conf()")
-    _resync_all(stack, "slot-lost")
+            wait_until(is_lost)
+        _resync_all(stack, "slot-lost")
 
 
 def test_a_source_restored_from_a_copy_of_its_files(stack: Stack, tmp_path: Path) -> None:

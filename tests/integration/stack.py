@@ -380,10 +380,10 @@ class Stack:
         return report
 
     @contextmanager
-    def redirected(self, **endpoints: str) -> Iterator[None]:
-        """The mirror started anew with other settings, and with its own again after the block."""
+    def redirected(self, service: str = "mirror", **settings: str) -> Iterator[None]:
+        """A service started anew with other settings, and with its own again after the block."""
         overlay = ".lakehouse/redirected.yml"
-        content = {"services": {"mirror": {"environment": endpoints}}}
+        content = {"services": {service: {"environment": settings}}}
         (self.folder / overlay).write_text(json.dumps(content), encoding="utf-8")
         self.files.append(overlay)
         try:

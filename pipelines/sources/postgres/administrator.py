@@ -20,7 +20,7 @@ from pipelines.sources.postgres.capture import (
     taken_in,
 )
 from pipelines.sources.postgres.capture_tables import left_out, read_captures, read_names, read_states
-from pipelines.sources.postgres.connection import connect, connect_replicating
+from pipelines.sources.postgres.connection import connect, try_logins
 from pipelines.sources.postgres.errors import said, translated
 from pipelines.sources.postgres.exclusions import exclusions
 from pipelines.sources.postgres.signals import ask_for_snapshot, open_rereads
@@ -107,7 +107,7 @@ class PostgresAdministrator:
     def refusal(self) -> str | None:
         """Return why the source doesn't let the connector in, in its server's words; None: it does."""
         try:
-            connect_replicating(self.address, ROLE, self.options.password).close()
+            try_logins(self.address, ROLE, self.options.password)
         except psycopg.OperationalError as error:
             return said(error)
         return None

@@ -22,9 +22,13 @@ def connect(address: SourceAddress) -> psycopg.Connection:
     return psycopg.connect(_conninfo(address, address.user, address.password, options=_OPTIONS), autocommit=True)
 
 
-def connect_replicating(address: SourceAddress, user: str, password: SecretStr) -> psycopg.Connection:
-    """Open a connection as one who reads the log does. Raises psycopg.OperationalError."""
-    return psycopg.connect(_conninfo(address, user, password, replication="database"), autocommit=True)
+def try_logins(address: SourceAddress, user: str, password: SecretStr) -> None:
+    """Log in as one who reads tables does, and as one who reads the log does. Raises psycopg.OperationalError.
+
+    Each may be refused alone: a role's CONNECTION LIMIT doesn't count readers of the log, `max_wal_senders` only them.
+    """
+    for more in ({}, {"replication": "database"}):
+        psycopg.connect(_conninfo(address, user, password, **more), autocommit=True).close()
 
 
 def _conninfo(address: SourceAddress, user: str, password: SecretStr, **more: str) -> str:
