@@ -105,19 +105,22 @@ SELECT c.oid::bigint AS relation, n.nspname::text AS schema_name, c.relname::tex
             WHERE (e.schema_name, e.table_name, e.column_name) = (n.nspname, c.relname, a.attname)),
           'default', CASE WHEN a.attgenerated = '' THEN pg_get_expr(d.adbin, 0) END,
           'missing', CASE WHEN a.atthasmissing THEN (a.attmissingval::text::text[])[1]
-                          WHEN c.relkind = 'p' THEN leaves.missing END
+                          -- A partitioned table has no rows, and so nothing that older ones show: its partitions do,
+                          -- all the same.
+                          WHEN c.relkind = 'p' THEN (
+                            SELECT min((l.attmissingval::text::text[])[1])
+                            FROM lakehouse.leaves(c.oid) p(leaf)
+                            JOIN pg_attribute l ON l.attrelid = p.leaf AND l.attname = a.attname
+                            HAVING bool_and(l.atthasmissing) AND count(DISTINCT (l.attmissingval::text::text[])[1]) = 1
+                          ) END
         ) || CASE WHEN b.base IS NULL THEN '{}' ELSE jsonb_build_object('base', b.base) END ORDER BY a.attnum), '[]')
         FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
         LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
-        CROSS JOIN LATERAL (SELECT lakehouse.base_of(a.atttypid) AS base) b
         CROSS JOIN LATERAL (
-          -- A partitioned table has no rows, and so nothing that older ones show: its partitions do, all the same.
-          SELECT min((l.attmissingval::text::text[])[1]) AS missing
-          FROM lakehouse.leaves(CASE WHEN c.relkind = 'p' THEN c.oid END) p(leaf)
-          JOIN pg_attribute l ON l.attrelid = p.leaf AND l.attname = a.attname
-          HAVING bool_and(l.atthasmissing) AND count(DISTINCT (l.attmissingval::text::text[])[1]) = 1
-          UNION ALL SELECT NULL LIMIT 1
-        ) leaves
+          -- Of the usual types it is known without a look at them, which takes the longest of all this.
+          SELECT CASE WHEN a.atttypid <> ALL ('{int2,int4,int8,float4,float8,numeric,bool,text,varchar,bpchar,bytea,uuid,
+            date,time,timestamp,timestamptz,json,jsonb}'::regtype[]) THEN lakehouse.base_of(a.atttypid) END AS base
+        ) b
         WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped)::text AS columns,
        c.xmin::text AS catalog_row,
        CASE c.relkind
@@ -246,22 +249,24 @@ $function$;
 -- Writes down what has changed of the captured tables, and says of how many. Where rows read differently since and no
 -- event tells them, they are asked for. `how`: `prepare`, capture begins, and copies tables that are new to it by
 -- itself; `look`, a look from time to time, which finds what no trigger saw; `ddl`, a statement has just been run, which
--- has `made` tables, so that all their rows are in events, and `touched` tables.
+-- has `made` tables, so that all their rows are in events, and `touched` tables, and can have changed no others than
+-- `only_these`, if there are any named.
 --
 -- It waits for no other session, so that two changes that don't conflict by themselves don't by being written down: what
 -- is written is new rows alone, and a look leaves a table that is being changed to whoever changes it, and to the next
 -- look. A look may therefore keep tables from being changed, which is for its own time.
 DROP FUNCTION IF EXISTS lakehouse.log_schemas();
 DROP FUNCTION IF EXISTS lakehouse.log_schemas(boolean);
-CREATE OR REPLACE FUNCTION lakehouse.log_schemas(how text DEFAULT 'look', made oid[] DEFAULT '{}', touched oid[] DEFAULT '{}')
-RETURNS integer
+DROP FUNCTION IF EXISTS lakehouse.log_schemas(text, oid[], oid[]);
+CREATE OR REPLACE FUNCTION lakehouse.log_schemas(
+  how text DEFAULT 'look', made oid[] DEFAULT '{}', touched oid[] DEFAULT '{}', only_these oid[] DEFAULT NULL
+) RETURNS integer
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 SET datestyle = 'ISO, YMD' SET timezone = 'UTC' SET bytea_output = 'hex' SET extra_float_digits = 1
 SET intervalstyle = 'postgres' AS $function$
 DECLARE
   -- The text of the statement, if it is one: a function's or a block's own text says nothing of what it runs.
   plain boolean := how = 'ddl' AND current_query() ~* '^\s*alter\s+table\M' AND current_query() !~* '\musing\M';
-  still bigint[];
   t record;
   was record;
   moved boolean;
@@ -275,11 +280,13 @@ DECLARE
 BEGIN
   IF how = 'look' THEN
     -- As many at a time as fit into any server's table of locks.
-    SELECT array_agg(c.relation) INTO still FROM (
+    only_these := ARRAY(SELECT c.relation::oid FROM (
       SELECT d.relation FROM lakehouse.compared d WHERE NOT d.settled LIMIT 1000
-    ) c WHERE lakehouse.holds_still(c.relation::oid::regclass);
+    ) c WHERE lakehouse.holds_still(c.relation::oid::regclass));
   END IF;
-  FOR t IN SELECT * FROM lakehouse.compared c WHERE NOT c.settled AND (how <> 'look' OR c.relation = ANY (still)) LOOP
+  FOR t IN
+    SELECT * FROM lakehouse.compared c WHERE (only_these IS NULL OR c.relation::oid = ANY (only_these)) AND NOT c.settled
+  LOOP
     moved := NOT t.logged OR (t.schema_was, t.table_was) <> (t.schema_name, t.table_name);
     back := t.logged AND t.columns_were = '[]';
     keyed := t.key_columns NOT IN ('[]', 'null');
@@ -354,7 +361,8 @@ BEGIN
     SELECT * FROM (
       SELECT DISTINCT ON (s.relation) s.* FROM lakehouse.schema_changes s ORDER BY s.relation, s.id DESC
     ) newest
-    WHERE newest.columns <> '[]' AND NOT EXISTS (SELECT FROM lakehouse.current_schemas c WHERE c.relation = newest.relation)
+    WHERE newest.columns <> '[]' AND (how <> 'ddl' OR only_these IS NULL OR newest.relation::oid = ANY (only_these))
+      AND NOT EXISTS (SELECT FROM lakehouse.current_schemas c WHERE c.relation = newest.relation)
   LOOP
     INSERT INTO lakehouse.schema_changes (lsn, relation, schema_name, table_name, key_columns, columns, reread)
     VALUES ((pg_current_wal_insert_lsn() - '0/0')::bigint, was.relation, was.schema_name, was.table_name, '[]', '[]', false);
@@ -369,18 +377,21 @@ BEGIN
   RETURN changed;
 END
 $function$;
-REVOKE ALL ON FUNCTION lakehouse.log_schemas(text, oid[], oid[]) FROM PUBLIC;
+REVOKE ALL ON FUNCTION lakehouse.log_schemas(text, oid[], oid[], oid[]) FROM PUBLIC;
 
 -- Refuses what would end capture of every table for good: Debezium (3.7) stops at the mere mention in the log of a table
 -- with columns whose names differ only by case, whether it is to read the table or not.
-CREATE OR REPLACE FUNCTION lakehouse.refuse_unreadable() RETURNS void
+DROP FUNCTION IF EXISTS lakehouse.refuse_unreadable();
+CREATE OR REPLACE FUNCTION lakehouse.refuse_unreadable(only_these oid[] DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $function$
 DECLARE
   twins record;
 BEGIN
-  SELECT s.schema_name, s.table_name, string_agg(quote_ident(c ->> 'name'), ' and ') AS names INTO twins
-    FROM lakehouse.current_schemas s, jsonb_array_elements(s.columns::jsonb) c
-    GROUP BY s.schema_name, s.table_name, lower(c ->> 'name') HAVING count(*) > 1 LIMIT 1;
+  SELECT s.schema_name, s.table_name, string_agg(quote_ident(a.attname), ' and ' ORDER BY a.attnum) AS names INTO twins
+    FROM lakehouse.current_schemas s
+    JOIN pg_attribute a ON a.attrelid = s.relation::oid AND a.attnum > 0 AND NOT a.attisdropped
+    WHERE only_these IS NULL OR s.relation::oid = ANY (only_these)
+    GROUP BY s.schema_name, s.table_name, lower(a.attname) HAVING count(*) > 1 LIMIT 1;
   IF FOUND THEN
     RAISE EXCEPTION 'the columns % of %.% differ only by case, and the lakehouse''s connector can''t read such a table',
       twins.names, quote_ident(twins.schema_name), quote_ident(twins.table_name)
@@ -388,13 +399,17 @@ BEGIN
   END IF;
 END
 $function$;
-REVOKE ALL ON FUNCTION lakehouse.refuse_unreadable() FROM PUBLIC;
+REVOKE ALL ON FUNCTION lakehouse.refuse_unreadable(oid[]) FROM PUBLIC;
 
 -- In the transaction that makes a table, or takes its key away, so that there is no moment in which it can't be updated.
 -- A table of one session only needs no look.
 CREATE OR REPLACE FUNCTION lakehouse.on_ddl() RETURNS event_trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $function$
 DECLARE
+  -- What is done concurrently ends without its locks, and in no transaction that could hold others.
+  here oid[] := CASE WHEN current_query() !~* '\mconcurrently\M' THEN lakehouse.changed_here() END;
+  -- A statement about tables changes those that it locks. One about types, schemas or extensions may change any.
+  whose oid[] := CASE WHEN TG_TAG ~ ' (TABLE|INDEX|TABLE AS|INTO)$' THEN here END;
   made oid[];
   touched oid[];
 BEGIN
@@ -404,15 +419,14 @@ BEGIN
   IF TG_TAG LIKE 'DROP%' OR EXISTS (
     SELECT FROM pg_event_trigger_ddl_commands() d WHERE d.schema_name IS DISTINCT FROM 'pg_temp'
   ) THEN
-    PERFORM lakehouse.refuse_unreadable();
-    -- What is done concurrently ends without its locks, and in no transaction that could hold others.
-    PERFORM lakehouse.prepare_tables(CASE WHEN current_query() !~* '\mconcurrently\M' THEN lakehouse.changed_here() END);
+    PERFORM lakehouse.refuse_unreadable(whose);
+    PERFORM lakehouse.prepare_tables(here);
     WITH commands AS (SELECT * FROM pg_event_trigger_ddl_commands() d WHERE d.classid = 'pg_class'::regclass),
       tables AS (SELECT coalesce(i.indrelid, d.objid) AS table FROM commands d LEFT JOIN pg_index i ON i.indexrelid = d.objid)
     SELECT ARRAY(SELECT objid FROM commands WHERE command_tag IN ('CREATE TABLE', 'CREATE TABLE AS', 'SELECT INTO')),
            ARRAY(SELECT unnest(ARRAY[t.table, pg_partition_root(t.table)::oid]) FROM tables t)
       INTO made, touched;
-    PERFORM lakehouse.log_schemas('ddl', made, array_remove(touched, NULL));
+    PERFORM lakehouse.log_schemas('ddl', made, array_remove(touched, NULL), whose);
   END IF;
 END
 $function$;

@@ -285,6 +285,10 @@ UNTOLD: dict[str, tuple[str, set[tuple[str, str, str]]]] = {
     "a label added": ("ALTER TYPE state ADD VALUE 'done'", set()),
     "an attribute added": ("ALTER TYPE spot ADD ATTRIBUTE z int", {("t", "rows", NEW_TYPE)}),
     "an attribute dropped": ("ALTER TYPE spot DROP ATTRIBUTE y", {("t", "rows", NEW_TYPE)}),
+    # A statement about one table that changes another's values, which holds no lock on it: a look finds it.
+    "a table's row type":
+        ("CREATE TABLE kept (id int PRIMARY KEY, was keyless); INSERT INTO kept VALUES (1, ROW(1));"
+         " ALTER TABLE keyless ADD extra int", {("kept", "rows", NEW_TYPE)}),
     "an attribute renamed": ("ALTER TYPE spot RENAME ATTRIBUTE y TO z", set()),
     "a domain's check": ("ALTER DOMAIN states ADD CHECK (cardinality(VALUE) < 9)", set()),
     # A column has another declared type then, of which it isn't known that its values read the same.
@@ -356,6 +360,7 @@ BY_A_LOOK = {
     "a partitioned table's type that it had": {("parts", "verify", UNKNOWN)},
     "unlogged for a while": {("t", "verify", UNKNOWN)},
     "away for a while": {("t", "verify", UNKNOWN)},
+    "a table's row type": {("kept", "rows", CAME)},
     "a filled partition detached": {("part_1", "rows", CAME), ("parts", "table", "a partition is gone")},
     "made from a query": {("n", "table", CAME)},
     "an empty partition": {("parts", "verify", UNKNOWN)},
