@@ -8,7 +8,7 @@ import pytest
 from psycopg import sql
 
 from pipelines.sources.base.tables import KeyRange, SourceTable
-from pipelines.sources.postgres import reader
+from pipelines.sources.postgres import published, reader
 from pipelines.sources.postgres.chunks import end_of_chunk, key_order
 from services.verify.columns import ComparedColumn
 from services.verify.ranges import lake_range
@@ -40,7 +40,7 @@ def source(server: Server) -> Iterator[psycopg.Connection]:
 
 def described(source: psycopg.Connection, name: str) -> SourceTable:
     source.execute("DROP PUBLICATION IF EXISTS p; CREATE PUBLICATION p FOR ALL TABLES")
-    return next(table for table in reader.captured_tables(source, "p", ("public",)) if table.name == name)
+    return next(table for table in published.captured_tables(source, "p", ("public",)) if table.name == name)
 
 
 @pytest.mark.parametrize("composite", [False, True], ids=["alone", "with a second column"])

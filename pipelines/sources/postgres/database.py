@@ -13,7 +13,7 @@ from psycopg import sql
 from pipelines.sources.base.capture import Reread, SlotState, TableCapture
 from pipelines.sources.base.database import LogPosition, SourceAddress
 from pipelines.sources.base.tables import EVERY_KEY, DescribedTable, Key, KeyRange, SourceTable, TableColumn
-from pipelines.sources.postgres import capture_tables, chunks, exclusions, position, reader, signals
+from pipelines.sources.postgres import capture_tables, chunks, exclusions, position, published, reader, signals
 from pipelines.sources.postgres.capture import PUBLICATION, SLOT
 from pipelines.sources.postgres.chunks import KeyOrder
 from pipelines.sources.postgres.connection import connect
@@ -63,12 +63,12 @@ class PostgresSession:
     @translated()
     def tables(self) -> list[SourceTable]:
         """Return the tables that the publication carries, with columns and key."""
-        return reader.captured_tables(self._connection, PUBLICATION, self._address.schemas)
+        return published.captured_tables(self._connection, PUBLICATION, self._address.schemas)
 
     @translated()
     def uncaptured_tables(self) -> list[str]:
         """Return ``schema.table`` of what the captured schemas hold and the publication leaves out."""
-        return reader.uncaptured_tables(self._connection, PUBLICATION, self._address.schemas)
+        return published.uncaptured_tables(self._connection, PUBLICATION, self._address.schemas)
 
     @translated()
     def describe(self, schema: str, name: str) -> DescribedTable | None:

@@ -1,11 +1,10 @@
-"""Read the source itself: which tables are captured, and all rows of one as text in Arrow batches.
+"""Read the source itself: all rows of a table as text in Arrow batches, of one snapshot.
 
 Every value is rendered by PostgreSQL, in one canonical form a type, so that nothing on the way can round or reinterpret
 it. Memory is bounded by the block size, whatever the table's size.
 """
 
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
 from typing import LiteralString
 
 import psycopg
@@ -15,21 +14,10 @@ from psycopg import sql
 
 from pipelines.sources.base.tables import SourceTable, TableColumn
 from pipelines.sources.postgres.copy_stream import CopyStream
-from pipelines.sources.postgres.exclusions import exclusions
-from pipelines.sources.postgres.keys import MISLEADS
 from pipelines.sources.postgres.snapshot import Snapshot
-from pipelines.sources.postgres.types import why_left_out
 
 BLOCK_BYTES = 16 << 20
 EVERY_ROW = sql.SQL("true")
-
-# Whatever isn't here is text: as PostgreSQL prints it, or as it is rendered.
-DUCKDB_TYPES = {
-    "int2": "INTEGER", "int4": "INTEGER", "int8": "BIGINT", "oid": "BIGINT", "bool": "BOOLEAN",
-    "float4": "FLOAT", "float8": "DOUBLE", "uuid": "UUID", "bytea": "BLOB", "date": "DATE",
-    "timestamp": "TIMESTAMP", "timestamptz": "TIMESTAMP WITH TIME ZONE",
-}  # fmt: skip
-_NOT_COMPARED = {"vector", "halfvec"}
 
 # Where it isn't what PostgreSQL prints.
 _RENDERED: dict[str, LiteralString] = {
@@ -51,61 +39,6 @@ _SESSION = (
     "SET lock_timeout = '900ms'",
 )  # fmt: skip
 
-# The tables by whose names the publication's changes are told: partitions by their table's, if it is via the root.
-# Unlike pg_publication_tables this locks nothing.
-_PUBLISHED = """
-WITH named AS (
-  SELECT c.oid AS relation
-  FROM pg_publication p JOIN pg_class c ON c.relkind IN ('r', 'p') AND c.relpersistence = 'p' AND c.oid >= 16384
-  WHERE p.pubname = %(publication)s AND (p.puballtables
-    OR EXISTS (SELECT FROM pg_publication_namespace s WHERE s.pnpubid = p.oid AND s.pnnspid = c.relnamespace)
-    OR EXISTS (SELECT FROM pg_publication_rel r WHERE r.prpubid = p.oid AND r.prrelid = c.oid))
-), published AS (
-  SELECT n.nspname AS schema_name, c.relname AS table_name, c.oid AS relation, c.relkind = 'p' AS partitioned
-  FROM pg_publication p JOIN pg_class c ON c.relkind IN ('r', 'p') AND c.relpersistence = 'p'
-  JOIN pg_namespace n ON n.oid = c.relnamespace AND n.nspname = ANY(%(schemas)s)
-  CROSS JOIN LATERAL (
-    SELECT count(*) > 0 AS named FROM pg_partition_ancestors(c.oid) a JOIN named b ON b.relation = a.relid
-    WHERE a.relid <> c.oid
-  ) ancestors
-  WHERE p.pubname = %(publication)s AND CASE
-    WHEN p.pubviaroot THEN c.oid IN (SELECT relation FROM named) AND NOT ancestors.named
-    ELSE c.relkind = 'r' AND (c.oid IN (SELECT relation FROM named) OR ancestors.named) END
-)"""
-
-_TABLES = f"{_PUBLISHED} SELECT schema_name, table_name, relation, partitioned FROM published ORDER BY 1, 2"
-
-_UNPUBLISHED = f"""{_PUBLISHED}
-SELECT n.nspname, c.relname
-FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-WHERE n.nspname = ANY(%(schemas)s) AND c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relpersistence = 'p'
-  AND NOT EXISTS (SELECT FROM published p WHERE c.oid IN (p.relation, pg_partition_root(p.relation)))
-ORDER BY 1, 2"""
-
-# A domain stands for its base type; an array is described by its elements' type.
-_COLUMNS = """
-WITH RECURSIVE base AS (
-  SELECT a.attnum, a.attname, a.attgenerated <> '' AS generated, a.atttypid AS type, a.atttypmod AS typmod,
-         format_type(a.atttypid, a.atttypmod) AS declared
-  FROM pg_attribute a WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped
-  UNION ALL
-  SELECT b.attnum, b.attname, b.generated, t.typbasetype, t.typtypmod, b.declared
-  FROM base b JOIN pg_type t ON t.oid = b.type WHERE t.typtype = 'd'
-)
-SELECT b.attname, b.declared, b.generated, t.typcategory = 'A', coalesce(e.typname, t.typname),
-       coalesce(e.typtype, t.typtype) = 'e', b.typmod
-FROM base b JOIN pg_type t ON t.oid = b.type AND t.typtype <> 'd'
-LEFT JOIN pg_type e ON t.typcategory = 'A' AND e.oid = t.typelem
-ORDER BY b.attnum"""
-
-_KEY = f"""
-SELECT a.attname FROM pg_index i
-CROSS JOIN LATERAL unnest(i.indkey::int2[]) WITH ORDINALITY AS k(attnum, position)
-JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum
-WHERE i.indrelid = %s AND i.indisprimary AND NOT {MISLEADS}
-ORDER BY k.position"""
-
-
 # Unlike pg_partition_tree this locks nothing.
 _STORAGE = """
 WITH RECURSIVE tree AS (
@@ -114,20 +47,6 @@ WITH RECURSIVE tree AS (
   JOIN pg_class c ON c.oid = i.inhrelid AND c.relispartition
 )
 SELECT string_agg(coalesce(pg_relation_filenode(relation), 0)::text, ',' ORDER BY relation) FROM tree"""
-
-
-def table_column(
-    name: str,
-    declared: str,
-    base: str,
-    is_array: bool = False,
-    is_enum: bool = False,
-    generated: bool = False,
-    typmod: int = -1,
-) -> TableColumn:
-    """Return a column, from what the catalog says of it and of its type; of an array, of its elements' type."""
-    kind = _duckdb_type(base, is_array, is_enum, typmod)
-    return TableColumn(name, declared, base, kind, is_array, is_enum, generated, why_left_out(base))
 
 
 def rendered(column: TableColumn) -> sql.Composable:
@@ -157,43 +76,6 @@ def hold_snapshot(connection: psycopg.Connection) -> Snapshot:
     row = connection.execute("SELECT pg_current_snapshot()::text").fetchone()
     assert row is not None
     return Snapshot.parse(row[0])
-
-
-def captured_tables(connection: psycopg.Connection, publication: str, schemas: tuple[str, ...]) -> list[SourceTable]:
-    """Return the tables of these schemas that the publication carries, with columns and key."""
-    found = connection.execute(_TABLES.encode(), {"publication": publication, "schemas": list(schemas)}).fetchall()
-    excluded: dict[str, set[str]] = {}
-    for each in exclusions(connection):
-        excluded.setdefault(each.table, set()).add(each.column or "")
-    return [
-        SourceTable(
-            schema,
-            name,
-            _columns(connection, oid, excluded.get(f"{schema}.{name}", ())),
-            _key(connection, oid),
-            partitioned,
-        )
-        for schema, name, oid, partitioned in found
-    ]
-
-
-def uncaptured_tables(connection: psycopg.Connection, publication: str, schemas: tuple[str, ...]) -> list[str]:
-    """Return ``schema.table`` of what these schemas hold and the publication leaves out."""
-    asked = {"publication": publication, "schemas": list(schemas)}
-    rows = connection.execute(_UNPUBLISHED.encode(), asked).fetchall()
-    return [f"{schema}.{name}" for schema, name in rows]
-
-
-def _columns(connection: psycopg.Connection, oid: int, excluded: Collection[str]) -> tuple[TableColumn, ...]:
-    rows = connection.execute(_COLUMNS, (oid,)).fetchall()
-    return tuple(
-        replace(table_column(name, declared, base, is_array, is_enum, generated, typmod), excluded=name in excluded)
-        for name, declared, generated, is_array, base, is_enum, typmod in rows
-    )
-
-
-def _key(connection: psycopg.Connection, oid: int) -> tuple[str, ...]:
-    return tuple(name for (name,) in connection.execute(_KEY.encode(), (oid,)).fetchall())
 
 
 def count_rows(connection: psycopg.Connection, table: SourceTable) -> int:
@@ -278,20 +160,3 @@ def table_rows(table: SourceTable) -> sql.Composable:
 def table_name(table: SourceTable) -> sql.Identifier:
     """Return the table's name in PostgreSQL's SQL, quoted."""
     return sql.Identifier(table.schema, table.name)
-
-
-def _duckdb_type(base: str, is_array: bool, is_enum: bool, typmod: int) -> str | None:
-    element = "VARCHAR" if is_enum else _numeric(is_array, typmod) if base == "numeric" else None
-    if base == "bit" and not is_array:
-        element = "BOOLEAN" if typmod == 1 else "VARCHAR"
-    if base in _NOT_COMPARED or (is_array and base == "hstore"):
-        return None
-    element = element or DUCKDB_TYPES.get(base, "VARCHAR")
-    return f"{element}[]" if is_array else element
-
-
-def _numeric(is_array: bool, typmod: int) -> str:
-    precision, scale = ((typmod - 4) >> 16) & 0xFFFF, (typmod - 4) & 0x7FF
-    if is_array or typmod < 0 or precision > 38 or scale > precision:
-        return "VARCHAR"
-    return f"DECIMAL({precision},{scale})"

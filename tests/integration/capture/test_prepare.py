@@ -16,7 +16,7 @@ from pydantic import SecretStr
 from pipelines.sources.base.capture import ConnectorOptions, Mode, Remedy
 from pipelines.sources.base.database import SourceAddress
 from pipelines.sources.base.errors import SourceLocked
-from pipelines.sources.postgres import administrator, reader
+from pipelines.sources.postgres import administrator, published
 from pipelines.sources.postgres.administrator import PostgresAdministrator
 from pipelines.sources.postgres.capture import prepare_sql
 from pipelines.sources.postgres.capture_tables import classify, left_out, read_states
@@ -541,7 +541,7 @@ def test_what_a_publication_carries_is_what_postgresql_says(
     )
     with psycopg.connect(server.dsn(database, "postgres"), autocommit=True) as superuser:
         superuser.execute(f"CREATE PUBLICATION p {made}".encode())
-        found = reader.captured_tables(superuser, "p", ("public", "archive"))
+        found = published.captured_tables(superuser, "p", ("public", "archive"))
         told = superuser.execute(
             "SELECT schemaname || '.' || tablename FROM pg_publication_tables WHERE pubname = 'p'"
             " AND schemaname IN ('public', 'archive')"

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from pipelines.sources.base.tables import SourceTable
-from pipelines.sources.postgres.reader import table_column
+from pipelines.sources.postgres.published import table_column
 from quality.contract import Column, Contract
 from services.verify.columns import ComparedColumn, plan
 from services.verify.compare import Comparison, compare

@@ -17,7 +17,7 @@ from pipelines.ledger.entries import Ledger
 from pipelines.protection.columns import ColumnProtection
 from pipelines.protection.crypto import ProtectionKeys, place_of
 from pipelines.sources.base.tables import SourceTable, TableColumn
-from pipelines.sources.postgres.reader import table_column
+from pipelines.sources.postgres.published import table_column
 from quality.contract import Column, Contract
 from quality.protection import Protection, masked
 from services.stack import duckdb_functions

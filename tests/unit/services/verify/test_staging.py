@@ -6,7 +6,7 @@ import duckdb
 import pytest
 
 from pipelines.ledger.entries import Ledger
-from pipelines.sources.postgres.reader import table_column
+from pipelines.sources.postgres.published import table_column
 from services.stack.lake import PinnedTable
 from services.verify import staging
 from services.verify.columns import ComparedColumn
