@@ -65,6 +65,11 @@ def restore(settings: StackSettings, backup: Backup, on_progress: OnProgress = s
             f"the lake has tables already that the backup doesn't have: {', '.join(others[:5])}. Restore where there"
             " is nothing yet; nothing was written."
         )
+    if gone_on := [saved.name for saved in manifest.tables if saved.name in there and _has_gone_on(catalog, saved)]:
+        raise CannotRestore(
+            f"the lake's tables have gone on since the backup: {', '.join(gone_on[:5])}. Restore where there is nothing"
+            " yet, or use --files, which puts back files that the store has lost; nothing was written."
+        )
     files = [path for path in (backup.folder / "files").rglob("*") if path.is_file() and path.suffix != ".part"]
     by_location = {f"s3://{path.relative_to(backup.folder / 'files')}": path for path in files}
 
@@ -79,6 +84,10 @@ def restore(settings: StackSettings, backup: Backup, on_progress: OnProgress = s
             _check(catalog.register_table(tuple(saved.name.split(".")), saved.metadata), saved)
             done.tables.append(saved.name)
     return done
+
+
+def _has_gone_on(catalog: Catalog, saved: SavedTable) -> bool:
+    return catalog.load_table(tuple(saved.name.split("."))).metadata_location != saved.metadata
 
 
 def restore_catalog(settings: StackSettings, backup: Backup | None, replace: bool = False) -> Restored:
