@@ -406,10 +406,8 @@ REVOKE ALL ON FUNCTION lakehouse.refuse_unreadable(oid[]) FROM PUBLIC;
 CREATE OR REPLACE FUNCTION lakehouse.on_ddl() RETURNS event_trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $function$
 DECLARE
-  -- What is done concurrently ends without its locks, and in no transaction that could hold others.
-  here oid[] := CASE WHEN current_query() !~* '\mconcurrently\M' THEN lakehouse.changed_here() END;
-  -- A statement about tables changes those that it locks. One about types, schemas or extensions may change any.
-  whose oid[] := CASE WHEN TG_TAG ~ ' (TABLE|INDEX|TABLE AS|INTO)$' THEN here END;
+  here oid[];
+  whose oid[];
   made oid[];
   touched oid[];
 BEGIN
@@ -419,6 +417,10 @@ BEGIN
   IF TG_TAG LIKE 'DROP%' OR EXISTS (
     SELECT FROM pg_event_trigger_ddl_commands() d WHERE d.schema_name IS DISTINCT FROM 'pg_temp'
   ) THEN
+    -- What is done concurrently ends without its locks, and in no transaction that could hold others.
+    here := CASE WHEN current_query() !~* '\mconcurrently\M' THEN lakehouse.changed_here() END;
+    -- A statement about tables changes those that it locks. One about types, schemas or extensions may change any.
+    whose := CASE WHEN TG_TAG ~ ' (TABLE|INDEX|TABLE AS|INTO)$' THEN here END;
     PERFORM lakehouse.refuse_unreadable(whose);
     PERFORM lakehouse.prepare_tables(here);
     WITH commands AS (SELECT * FROM pg_event_trigger_ddl_commands() d WHERE d.classid = 'pg_class'::regclass),

@@ -25,6 +25,7 @@ from pipelines.sources.postgres.database import PostgresDatabase
 from tests.integration.postgres import Server
 
 KEYLESS = "CREATE TABLE keyless (a int); INSERT INTO keyless VALUES (1)"
+OPTIONS = ConnectorOptions("shop", SecretStr("secret"), "http://registry", "__unavailable", 1)
 HIDDEN = "a column whose unchanged value Debezium can't mark"
 
 
@@ -440,8 +441,7 @@ def test_many_sessions_change_tables_of_their_own_while_capture_looks(
             f" CREATE TABLE two_{n} (a int PRIMARY KEY, k kind_{n}) PARTITION BY RANGE (a);"
             f" CREATE TABLE part_{n} PARTITION OF two_{n} DEFAULT; INSERT INTO one_{n} VALUES (1, 'a')".encode()
         )
-    options = ConnectorOptions("shop", SecretStr("secret"), "http://registry", "__unavailable", 1)
-    capture = PostgresAdministrator(admin_address(server, database), options)
+    capture = PostgresAdministrator(admin_address(server, database), OPTIONS)
     changed = threading.Event()
 
     def change(n: int) -> int:
@@ -485,17 +485,16 @@ def test_many_sessions_change_tables_of_their_own_while_capture_looks(
 def test_who_looks_at_the_source_waits_for_nobody(server: Server, database: str, shop: psycopg.Connection) -> None:
     shop.execute(TABLES)
     address = replace(admin_address(server, database), schemas=("archive", "public"))
-    options = ConnectorOptions("shop", SecretStr("secret"), "http://registry", "__unavailable", 1)
-    published = ["public.keyless", "public.older", "public.parts", "public.t"]
+    shown = ["public.keyless", "public.older", "public.parts", "public.t"]
     with psycopg.connect(server.dsn(database, "postgres")) as migration:
         migration.execute("LOCK TABLE t, parts, part_1, keyless, archive.filled IN ACCESS EXCLUSIVE MODE")
         with PostgresDatabase(address).connect() as session:
-            assert [table.full_name for table in session.tables()] == published
+            assert [table.full_name for table in session.tables()] == shown
             assert session.uncaptured_tables() == ["archive.filled", "archive.whole"]
-            assert [table.name for table in session.captures()] == ["archive.filled", "archive.whole", *published]
+            assert [table.name for table in session.captures()] == ["archive.filled", "archive.whole", *shown]
             files = {table.full_name: session.storage(table) for table in session.tables()}
             assert files["public.parts"].count(",") == 2
-            assert PostgresAdministrator(address, options).keep_ready().mended == 0
+            assert PostgresAdministrator(address, OPTIONS).keep_ready().mended == 0
 
 
 def test_who_reads_the_source_goes_behind_who_changes_it(
@@ -579,8 +578,7 @@ def test_preparing_gives_up_on_a_table_that_stays_locked(
         writer.execute("INSERT INTO unsafe VALUES (1)")
         with pytest.raises(psycopg.errors.LockNotAvailable, match=r"public\.unsafe stays locked"):
             prepare(server, database)
-        options = ConnectorOptions("shop", SecretStr("secret"), "http://registry", "__unavailable", 1)
-        found = PostgresAdministrator(admin_address(server, database), options).keep_ready()
+        found = PostgresAdministrator(admin_address(server, database), OPTIONS).keep_ready()
         assert found.mended == 1
         assert (identity(shop, "calm"), identity(shop, "unsafe")) == ("f", "d")
     prepare(server, database)
@@ -610,8 +608,7 @@ def test_a_look_after_the_tables_takes_one_connection(
         session.execute(UNTOLD["a type that it had"][0].encode())
     opened: list[SourceAddress] = []
     monkeypatch.setattr(administrator, "connect", lambda address: opened.append(address) or connect(address))
-    options = ConnectorOptions("shop", SecretStr("secret"), "http://registry", "__unavailable", 1)
-    found = PostgresAdministrator(admin_address(server, database), options).keep_ready()
+    found = PostgresAdministrator(admin_address(server, database), OPTIONS).keep_ready()
     assert len(opened) == 1
     assert found.mended == 1
     assert [(reread.table, reread.how) for reread in found.rereads] == [("public.t", Remedy.VERIFY)]
